@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -23,6 +24,11 @@ off_t kept_bytes(const std::string& path, std::int64_t step) {
     kept += static_cast<off_t>(line.size()) + 1;
   }
   return kept;
+}
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
 }
 
 void put(nlohmann::ordered_json& json, const char* name, double value) {
@@ -55,7 +61,7 @@ Status MetricsLog::append(const std::string& line) {
 }
 
 Status MetricsLog::write(const StepRecord& r) {
-  nlohmann::ordered_json json{{"step", r.step}, {"samples", r.samples}};
+  nlohmann::ordered_json json{{"step", r.step}, {"time", unix_seconds()}, {"samples", r.samples}};
   put(json, "loss", r.loss);
   put(json, "learningRate", r.learning_rate);
   put(json, "gradientNorm", r.gradient_norm);
@@ -72,7 +78,10 @@ Status MetricsLog::write(std::int64_t step, const Validation& validation) {
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
   put(values, "loss", validation.loss);
   put(values, "accuracy", validation.accuracy);
-  return append(nlohmann::ordered_json{{"step", step}, {"validation", values}}.dump() + "\n");
+  return append(
+      nlohmann::ordered_json{{"step", step}, {"time", unix_seconds()}, {"validation", values}}
+          .dump() +
+      "\n");
 }
 
 }  // namespace muster::loop
