@@ -1,0 +1,25 @@
+// summary.json: how a run ended. Rank 0 writes it on success; here it gets what only `muster run`
+// knows, and is written when there was no success.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/outcome.h"
+#include "cli/progress.h"
+#include "common/result.h"
+
+namespace muster::cli {
+
+// Merges wallSeconds and restarts into <folder>/summary.json, and writes state, reason and message
+// of a stop or a failure. Returns what is in the file now.
+Result<nlohmann::json> finish_summary(const std::string& folder, const Verdict& verdict,
+                                      const Progress& last, double wall_seconds,
+                                      std::int64_t restarts);
+
+// The end of the terminal output: results, and where the files are.
+std::string describe_summary(const nlohmann::json& summary, const std::string& folder,
+                             const std::string& checkpoints);
+
+}  // namespace muster::cli
