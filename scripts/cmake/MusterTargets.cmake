@@ -30,6 +30,9 @@ if(MOLD)
 endif()
 
 add_compile_options(-Wall -Wextra -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # false positives on string concatenation (GCC bug 105651)
+endif()
 # spdlog and fmt come from the system as shared libraries; cpprest's macro U breaks Torch's headers.
 add_compile_definitions(_TURN_OFF_PLATFORM_STRING)
 if(MUSTER_SANITIZE)
