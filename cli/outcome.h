@@ -16,7 +16,8 @@ namespace muster::cli {
 struct AttemptEnd {
   bool stopped = false;  // on request: a checkpoint is written, the job can go on later
   int exit_code = 0;     // of the process that failed first; 128 + n when a signal n killed it
-  std::string reason = {};   // CamelCase: WorkerFailed, CoordinatorFailed, OutOfMemory, DeadlineExceeded
+  std::string reason =
+      {};  // CamelCase: WorkerFailed, CoordinatorFailed, OutOfMemory, DeadlineExceeded
   std::string message = {};  // for a person
 };
 
@@ -25,8 +26,8 @@ enum class Action { succeed, stop, retry, fail };
 struct Verdict {
   Action action = Action::fail;
   bool counts = true;                  // retry: against runPolicy.backoffLimit
-  std::string reason = {};                  // CamelCase: why it is over
-  std::string message = {};                 // one sentence with the remedy
+  std::string reason = {};             // CamelCase: why it is over
+  std::string message = {};            // one sentence with the remedy
   int exit_code = 0;                   // of `muster run`, once it is over
   std::chrono::milliseconds delay{0};  // retry: how long to wait before it
 };
