@@ -21,15 +21,26 @@
 namespace muster::cli {
 namespace {
 
-constexpr double start_seconds = 30;           // for the coordinator to listen
-constexpr double poll_seconds = 0.25;          // between two looks at GET /state
-constexpr double failure_grace_seconds = 30;   // for the others to end after one failed
+constexpr double start_seconds = 30;          // for the coordinator to listen
+constexpr double poll_seconds = 0.25;         // between two looks at GET /state
+constexpr double failure_grace_seconds = 30;  // for the others to end after one failed
+constexpr double stop_grace_seconds = 10;  // for workers to end after the coordinator has stopped
 constexpr double success_grace_seconds = 120;  // for rank 0 to export after the coordinator's end
 
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// A signal that is ignored (by nohup, by a shell's background job) stays so: waiting would receive
+// it.
 sigset_t held_signals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&set, number);
+  ::sigaddset(&set, SIGCHLD);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(number)) ::sigaddset(&set, number);
+  }
   return set;
 }
 
@@ -202,7 +213,8 @@ class Attempt {
       if (!culprit_ || weight(member.exit_code) > weight(culprit_->exit_code)) culprit_ = &member;
       end_within(failure_grace_seconds);
     } else if (coordinator) {
-      end_within(success_grace_seconds);
+      // A worker that has not even joined when we are stopped would go on dialling.
+      end_within(interrupts_ > 0 ? stop_grace_seconds : success_grace_seconds);
     } else if (workers_running() == 0) {
       end_within(failure_grace_seconds);
     }
@@ -248,8 +260,9 @@ class Attempt {
       return end;
     } else if (interrupts_ > 0 || members_[0].exit_code == exit_left) {
       end.stopped = true;
-      end.message = culprit_ || killed_ ? "stopped before a checkpoint could be written"
-                                        : "stopped after a checkpoint";
+      end.message = !culprit_ && members_[0].exit_code == exit_left
+                        ? "a checkpoint is written"
+                        : "no checkpoint could be written";
       end.exit_code = exit_left;
     } else {
       blame(end);

@@ -29,17 +29,18 @@ struct AttemptPlan {
   std::function<void(const std::string&)> on_note;
 };
 
-// Blocks SIGINT, SIGTERM and SIGCHLD in this thread, as run_attempt waits for them; call it before
-// any other thread starts. Children get a clean mask.
+// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD in this thread, as run_attempt waits for them; call it
+// before any other thread starts. Children get a clean mask.
 void hold_signals();
 
-// Waits for `seconds`; true when SIGINT or SIGTERM came first.
+// Waits for `seconds`; true when a request to stop came first.
 bool interrupted_within(double seconds);
 
 double steady_seconds();
 
-// Ctrl-C (or SIGTERM) asks for a planned stop: checkpoint, then the end; a second one kills at
-// once. No process of the attempt is left when it returns. Errors: a program could not be started.
+// Ctrl-C (or SIGTERM, SIGHUP) asks for a planned stop: checkpoint, then the end; a second one kills
+// at once. No process of the attempt is left when it returns. Errors: a program could not be
+// started.
 Result<AttemptEnd> run_attempt(const AttemptPlan& plan);
 
 }  // namespace muster::cli

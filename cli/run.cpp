@@ -140,6 +140,13 @@ class JobRun {
     view_.show(progress, steady_seconds());
   }
 
+  // The coordinator was gone before it could be asked again.
+  void show_last_step(const nlohmann::json& summary) {
+    last_.step = summary.value("steps", last_.step);
+    last_.loss = summary.value("finalLoss", last_.loss);
+    view_.show(last_, steady_seconds());
+  }
+
   bool wait_for_retry(const Verdict& verdict) {
     ++restarts_;
     if (verdict.counts) ++counted_failures_;
@@ -153,9 +160,10 @@ class JobRun {
   }
 
   int close(const Verdict& verdict) {
-    view_.finish();
     const auto summary =
         finish_summary(folder_, verdict, last_, steady_seconds() - started_, restarts_);
+    if (verdict.action == Action::succeed && summary.ok()) show_last_step(*summary);
+    view_.finish();
     if (!summary.ok()) return refuse(summary.error());
     if (options_.json) {
       auto event = *summary;
