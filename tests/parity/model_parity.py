@@ -1,7 +1,10 @@
 """Trains a model in PyTorch and in Muster, side by side from one seed on the same batches.
 
-Passes when the names and the initial bits are equal, the losses and gradients of the first 20 steps
-agree within 1e-5 and the parameters after 100 steps within 1e-4 (both relative to the tensor's norm).
+Passes when the names and the initial bits are equal, the first gradient agrees within 2e-6 in every
+tensor, losses and gradients of the first 20 steps within 1e-5, and the parameters after 100 steps
+within 1e-4 in every tensor; all relative to the norm. The gradients after the first step are taken as
+one vector: Adam turns rounding in elements near its epsilon into steps of visible size, so that single
+small tensors are no longer at the same point in both programs.
 """
 import argparse
 import json
@@ -121,12 +124,14 @@ def main():
 
     for result in (ours, theirs):
         result["final"] = without_key_biases(result["final"], theirs["names"], theirs["sizes"])
+    total = sum(theirs["sizes"])
     losses = np.array(theirs["losses"])
     distances = np.abs(ours["losses"] - losses) / np.abs(losses)
     measured = {
         "loss, first 20 steps": (distances[:GRADIENT_STEPS].max(), 1e-5),
-        "gradient, first 20 steps": (worst(ours["gradients"], theirs["gradients"],
-                                           theirs["sizes"]), 1e-5),
+        "gradient, first step": (worst(ours["gradients"][:total], theirs["gradients"][:total],
+                                       theirs["sizes"]), 2e-6),
+        "gradient, first 20 steps": (worst(ours["gradients"], theirs["gradients"], [total]), 1e-5),
         "loss, all steps": (distances.max(), 1e-4),
         "parameters, after all steps": (worst(ours["final"], theirs["final"],
                                               theirs["sizes"]), 1e-4),

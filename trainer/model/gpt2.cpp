@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trainer/model/batch_tensors.h"
+#include "trainer/model/bias_gelu.h"
 #include "trainer/model/config_reader.h"
 
 namespace muster::model {
@@ -18,6 +19,10 @@ constexpr double kInitial = 0.02;  // standard deviation of the weights
 struct Projection {
   torch::Tensor weight, bias;
   torch::Tensor operator()(const torch::Tensor& x) const { return at::addmm(bias, x, weight); }
+  // residual + y, without a pass over memory of its own.
+  torch::Tensor onto(const torch::Tensor& residual, const torch::Tensor& x) const {
+    return (residual + bias).addmm_(x, weight);
+  }
 };
 
 struct Norm {
@@ -50,7 +55,7 @@ struct Block {
   Norm ln_2;
   Projection mlp_c_fc, mlp_c_proj;
 
-  // x: [samples * length, hidden].
+  // x: [samples * length, hidden]; the result is not projected yet.
   torch::Tensor attention(const torch::Tensor& x, std::int64_t samples, std::int64_t length) const {
     const std::int64_t width = x.size(1);
     // Views all the way: the kernel takes strided heads and writes [samples, length, heads, size].
@@ -58,13 +63,13 @@ struct Block {
     const torch::Tensor mixed = at::scaled_dot_product_attention(
         qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2), {}, 0.0,
         /*is_causal=*/true);
-    return attn_c_proj(mixed.transpose(1, 2).reshape({samples * length, width}));
+    return mixed.transpose(1, 2).reshape({samples * length, width});
   }
 
   torch::Tensor operator()(const torch::Tensor& input, std::int64_t samples,
                            std::int64_t length) const {
-    const torch::Tensor x = input + attention(ln_1(input), samples, length);
-    return x + mlp_c_proj(at::gelu(mlp_c_fc(ln_2(x)), "tanh"));
+    const torch::Tensor x = attn_c_proj.onto(input, attention(ln_1(input), samples, length));
+    return mlp_c_proj.onto(x, bias_gelu(at::mm(ln_2(x), mlp_c_fc.weight), mlp_c_fc.bias));
   }
 };
 
