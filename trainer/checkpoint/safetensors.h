@@ -22,7 +22,8 @@ struct TensorView {
   std::uint64_t bytes = 0;
 };
 
-// Writes `path` and fsyncs it (not its folder). Returns its size and SHA-256 (hex) through `written`.
+// Writes `path` and fsyncs it (not its folder). Returns its size and SHA-256 (hex) through
+// `written`.
 struct Written {
   std::uint64_t bytes = 0;
   std::string sha256;
@@ -32,7 +33,8 @@ Result<Written> write_safetensors(const std::string& path, std::span<const Tenso
 
 class SafetensorsFile {
  public:
-  // Errors: Code::io; Code::protocol for a header that lies (bounds, overlaps, caps: 100 MB, depth 8).
+  // Errors: Code::io; Code::protocol for a header that lies (bounds, overlaps, caps: 100 MB, depth
+  // 8).
   static Result<std::unique_ptr<SafetensorsFile>> open(const std::string& path);
   static Result<std::vector<TensorView>> parse(std::span<const std::byte> bytes,
                                                std::map<std::string, std::string>* metadata);

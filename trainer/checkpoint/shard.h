@@ -37,9 +37,9 @@ class Writer {
   std::unique_ptr<Impl> impl_;
 };
 
-// Fills [begin, end) of each buffer from the index's shards. Parameters are matched by name and shape
-// through the layouts, so another padding or order loads too; a missing or misshapen one is an error
-// that names it. Padding stays untouched.
+// Fills [begin, end) of each buffer from the index's shards. Parameters are matched by name and
+// shape through the layouts, so another padding or order loads too; a missing or misshapen one is
+// an error that names it. Padding stays untouched.
 Status load(const std::string& folder, const Index& index, const Layout& layout, std::int64_t begin,
             std::int64_t end, std::span<const StateBuffer> buffers);
 

@@ -5,16 +5,16 @@
 //   Tcp           direct exchange over sockets, chunked and pipelined
 //
 // Guarantees
-//   Deterministic: element i of an all-reduce is ((x0[i] + x1[i]) + x2[i]) ... in rank order, in fp32
-//   for f32 and bf16 (bf16 is rounded once, to nearest even, at the end), for any chunking, any
-//   transport and any number of ranks. i64 wraps.
-//   Every call has a deadline. After an error the communicator is broken: every later call returns the
-//   first error at once, and the peers get an error too. Contents of buffers are then unspecified.
-//   abort() may be called from any thread, in any state, any number of times, and returns at once;
-//   pending and later calls return Code::aborted.
-//   No allocation follows a length that a peer claimed.
+//   Deterministic: element i of an all-reduce is ((x0[i] + x1[i]) + x2[i]) ... in rank order, in
+//   fp32 for f32 and bf16 (bf16 is rounded once, to nearest even, at the end), for any chunking,
+//   any transport and any number of ranks. i64 wraps. Every call has a deadline. After an error the
+//   communicator is broken: every later call returns the first error at once, and the peers get an
+//   error too. Contents of buffers are then unspecified. abort() may be called from any thread, in
+//   any state, any number of times, and returns at once; pending and later calls return
+//   Code::aborted. No allocation follows a length that a peer claimed.
 // Assumptions
-//   Collectives are called by one thread at a time, in the same order with the same counts on all ranks.
+//   Collectives are called by one thread at a time, in the same order with the same counts on all
+//   ranks.
 // Source: the collectives' meaning is MPI's; direct exchange as in "Optimization of Collective
 // Communication Operations in MPICH" (Thakur et al., 2005), section 4, pairwise exchange.
 #pragma once
@@ -34,22 +34,25 @@
 namespace muster::comm {
 
 enum class DType : std::uint8_t { f32, bf16, i64 };
-constexpr std::size_t size_of(DType t) { return t == DType::f32 ? 4 : t == DType::bf16 ? 2 : 8; }
+constexpr std::size_t size_of(DType t) {
+  return t == DType::f32 ? 4 : t == DType::bf16 ? 2 : 8;
+}
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline Deadline in(std::chrono::steady_clock::duration d) {
   return std::chrono::steady_clock::now() + d;
 }
 
-// (epoch, n): the coordinator's incarnation and the membership's number in it. Every frame carries it.
+// (epoch, n): the coordinator's incarnation and the membership's number in it. Every frame carries
+// it.
 struct Generation {
   std::uint64_t epoch = 0;
   std::uint64_t n = 0;
   auto operator<=>(const Generation&) const = default;
 };
 
-// Elements [begin, end) of a buffer of `count` elements that `rank` of `world_size` owns when nobody
-// says otherwise: equal shares, each but the last a multiple of 64 bytes.
+// Elements [begin, end) of a buffer of `count` elements that `rank` of `world_size` owns when
+// nobody says otherwise: equal shares, each but the last a multiple of 64 bytes.
 struct Interval {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -77,12 +80,14 @@ class Communicator {
   virtual Status all_reduce(void* buffer, std::size_t count, DType dtype, Deadline deadline) = 0;
 
   // input: sum(counts) elements; output: counts[rank()] elements, the sum of this rank's interval.
-  // The intervals lie one after the other in rank order; a count may be 0. output may lie in input at
-  // this rank's interval.
-  virtual Status reduce_scatter(const void* input, void* output, std::span<const std::size_t> counts,
-                                DType dtype, Deadline deadline) = 0;
+  // The intervals lie one after the other in rank order; a count may be 0. output may lie in input
+  // at this rank's interval.
+  virtual Status reduce_scatter(const void* input, void* output,
+                                std::span<const std::size_t> counts, DType dtype,
+                                Deadline deadline) = 0;
 
-  // input: counts[rank()] elements; output: sum(counts). input may lie in output at this rank's interval.
+  // input: counts[rank()] elements; output: sum(counts). input may lie in output at this rank's
+  // interval.
   virtual Status all_gather(const void* input, void* output, std::span<const std::size_t> counts,
                             DType dtype, Deadline deadline) = 0;
 
@@ -169,7 +174,8 @@ Result<std::unique_ptr<Communicator>> connect(const Options& options, Listener& 
 // Faults for tests, asked before each hop of a chunk from one rank to another.
 struct Faults {
   std::function<std::chrono::microseconds(int from, int to)> delay;
-  std::function<bool(int from, int to)> drop;  // the hop never arrives: the receiver runs into its deadline
+  std::function<bool(int from, int to)>
+      drop;  // the hop never arrives: the receiver runs into its deadline
 };
 // world_size communicators of one process, one for each thread.
 std::vector<std::unique_ptr<Communicator>> make_local(int world_size, Faults faults = {});

@@ -22,11 +22,13 @@ struct Batch {
   std::int64_t samples = 0;
   // Units that the loss is summed over and divided by: samples, or tokens for language models.
   std::int64_t units = 0;
-  std::vector<float> numbers;            // [samples, number_columns], normalised by the training split
-  std::vector<std::int64_t> categories;  // [samples, category_columns]; 0 = missing or never seen in training
-  std::vector<std::int64_t> classes;     // [samples], classification
-  std::vector<float> values;             // [samples], regression; normalised like the inputs
-  std::vector<std::int64_t> tokens;      // [samples, sequence_length + 1]: inputs are [:, :-1], targets [:, 1:]
+  std::vector<float> numbers;  // [samples, number_columns], normalised by the training split
+  std::vector<std::int64_t>
+      categories;  // [samples, category_columns]; 0 = missing or never seen in training
+  std::vector<std::int64_t> classes;  // [samples], classification
+  std::vector<float> values;          // [samples], regression; normalised like the inputs
+  std::vector<std::int64_t>
+      tokens;  // [samples, sequence_length + 1]: inputs are [:, :-1], targets [:, 1:]
 };
 
 enum class Task { classification, regression, language_model };
@@ -35,12 +37,12 @@ enum class Task { classification, regression, language_model };
 struct Shape {
   Task task = Task::classification;
   std::int64_t number_columns = 0;
-  std::vector<std::string> category_names;     // a column each
-  std::vector<std::int64_t> category_sizes;    // distinct values + 1 (slot 0)
-  std::int64_t classes = 0;                    // classification
-  std::int64_t vocabulary_size = 0;            // language model
+  std::vector<std::string> category_names;   // a column each
+  std::vector<std::int64_t> category_sizes;  // distinct values + 1 (slot 0)
+  std::int64_t classes = 0;                  // classification
+  std::int64_t vocabulary_size = 0;          // language model
   std::int64_t sequence_length = 0;
-  double value_mean = 0, value_stddev = 1;     // regression: how values were normalised
+  double value_mean = 0, value_stddev = 1;  // regression: how values were normalised
   // Everything needed to prepare new inputs (columns, means, deviations, categories, class names);
   // goes into the export's config.json.
   nlohmann::json preprocessing = nlohmann::json::object();

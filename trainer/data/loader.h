@@ -22,14 +22,17 @@ struct MicroBatch {
 
 class Loader {
  public:
-  // `plan` returns the next micro-batch to read, or nothing at the end; called on the loader's thread.
+  // `plan` returns the next micro-batch to read, or nothing at the end; called on the loader's
+  // thread.
   using Plan = std::function<std::optional<MicroBatch>()>;
   Loader(const Dataset& dataset, std::uint64_t seed, std::size_t depth = 4);
   ~Loader();
-  // Drops what was read ahead and starts on a new plan: at the start, and after each change of split.
+  // Drops what was read ahead and starts on a new plan: at the start, and after each change of
+  // split.
   void start(Plan plan);
-  // The next micro-batch of the plan; valid until the next call. Waits for it when it is not there yet.
-  // An empty micro-batch (begin == end) gives a batch of 0 samples. Code::internal past the plan's end.
+  // The next micro-batch of the plan; valid until the next call. Waits for it when it is not there
+  // yet. An empty micro-batch (begin == end) gives a batch of 0 samples. Code::internal past the
+  // plan's end.
   Result<const Batch*> next(const MicroBatch& expected);
   // Seconds that next() has waited, since construction.
   double waited_seconds() const;

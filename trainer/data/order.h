@@ -1,9 +1,9 @@
 // Which samples a step takes: arithmetic on (seed, cursor), whoever computes them.
 //
-// Sample number c of a run (the cursor) is sample `permutation(seed, c / size)(c % size)` of the data
-// set. Step k takes the next B of them: no sample is lost or doubled, at any number of workers.
-// Source: format-preserving encryption by cycle walking over a Feistel network (Black and Rogaway,
-// "Ciphers with Arbitrary Finite Domains", 2002); O(1) memory, O(1) expected time.
+// Sample number c of a run (the cursor) is sample `permutation(seed, c / size)(c % size)` of the
+// data set. Step k takes the next B of them: no sample is lost or doubled, at any number of
+// workers. Source: format-preserving encryption by cycle walking over a Feistel network (Black and
+// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002); O(1) memory, O(1) expected time.
 #pragma once
 
 #include <cstdint>
