@@ -3,8 +3,9 @@
 //   auto documents = job::read_documents(text, "job.yaml");      // YAML or JSON, several documents
 //   auto job = job::parse(documents[0]);                          // typed, defaults filled in
 //
-// Guarantees: a document that `parse` accepts is one that the API server accepts with the CRD, and the
-// other way round. Errors: every problem of the document at once, each naming path, value and remedy.
+// Guarantees: a document that `parse` accepts is one that the API server accepts with the CRD, and
+// the other way round. Errors: every problem of the document at once, each naming path, value and
+// remedy.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,7 +22,8 @@ struct Problem {
   std::string message;  // "must be at least 1, but is 0; ..."
 };
 
-// Either a job without problems, or its problems. `warnings` are for what is legal but surely not meant.
+// Either a job without problems, or its problems. `warnings` are for what is legal but surely not
+// meant.
 struct Parsed {
   TrainingJob job;
   std::vector<Problem> problems;
@@ -36,7 +38,8 @@ Result<std::vector<nlohmann::json>> read_documents(const std::string& text,
 // Types, defaults, unknown fields, ranges and the rules between fields.
 Parsed parse(const nlohmann::json& document);
 
-// Sets `path` (spec.training.steps=10, or training.steps=10; lists by [i]; the value is YAML) before parsing.
+// Sets `path` (spec.training.steps=10, or training.steps=10; lists by [i]; the value is YAML)
+// before parsing.
 Status set_path(nlohmann::json& document, const std::string& assignment);
 
 // The resolved spec as JSON: what is frozen for an attempt. parse(to_json(job)) gives the same job.
@@ -48,7 +51,8 @@ std::string spec_hash(const TrainingJob& job);
 // All problems as text for a terminal, a line each.
 std::string describe(const std::vector<Problem>& problems, const std::string& source);
 
-// What is valid, but comes with a later version: one plain sentence, or nothing when this version can run it.
+// What is valid, but comes with a later version: one plain sentence, or nothing when this version
+// can run it.
 Status check_supported(const TrainingJob& job);
 
 }  // namespace muster::job

@@ -1,7 +1,8 @@
 // The TrainingJob: what a person asks for. The field names are those of the YAML in snake_case; the
 // values are the defaults. Units and ranges are in schema.cpp, from which docs/api.md is generated.
 //
-// The only place that knows the spec: operator, coordinator, trainer and CLI all read it through here.
+// The only place that knows the spec: operator, coordinator, trainer and CLI all read it through
+// here.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ struct Model {
     std::string activation = "relu";  // relu | gelu | tanh | sigmoid
   };
   struct Builtin {
-    std::string name;                                       // mlp | resnet18 | resnet50 | gpt2 | llama
-    nlohmann::json config = nlohmann::json::object();       // the model's own, checked by its builder
+    std::string name;                                  // mlp | resnet18 | resnet50 | gpt2 | llama
+    nlohmann::json config = nlohmann::json::object();  // the model's own, checked by its builder
   };
   struct HuggingFace {
     std::string path;
@@ -88,7 +89,7 @@ struct Data {
   } tabular;
   std::string tokenizer;
   std::int64_t sequence_length = 256;
-  std::int64_t token_bits = 16;    // format tokens: 16 or 32 bits a token
+  std::int64_t token_bits = 16;      // format tokens: 16 or 32 bits a token
   std::int64_t vocabulary_size = 0;  // format tokens: 0 = the largest token + 1
 };
 
@@ -104,10 +105,10 @@ struct Optimizer {
 struct Schedule {
   std::string type = "constant";  // constant | linear | cosine | step | exponential | plateau
   std::int64_t warmup_steps = 0;
-  double minimum_ratio = 0;        // of the learning rate, at the end of linear and cosine
-  std::int64_t step_size = 0;      // step: every so many steps; 0 = a third of the run
-  double gamma = 0.1;              // step, exponential (a step), plateau: the factor
-  std::int64_t patience = 3;       // plateau: validations without improvement
+  double minimum_ratio = 0;    // of the learning rate, at the end of linear and cosine
+  std::int64_t step_size = 0;  // step: every so many steps; 0 = a third of the run
+  double gamma = 0.1;          // step, exponential (a step), plateau: the factor
+  std::int64_t patience = 3;   // plateau: validations without improvement
 };
 
 struct EarlyStopping {
@@ -122,9 +123,9 @@ struct Training {
   std::optional<std::int64_t> per_worker_batch_size;  // multiplied by workers and accumulation
   std::optional<std::int64_t> micro_batch_size;       // unset: auto
   std::int64_t gradient_accumulation_steps = 1;
-  std::string batch_split = "auto";          // auto | equal
-  std::string precision = "fp32";            // fp32 | bf16 | fp16 | auto
-  std::string reproducibility = "curve";     // curve | bitwise
+  std::string batch_split = "auto";       // auto | equal
+  std::string precision = "fp32";         // fp32 | bf16 | fp16 | auto
+  std::string reproducibility = "curve";  // curve | bitwise
   Optimizer optimizer;
   Schedule schedule;
   double gradient_clip_norm = 0;  // 0: off
@@ -166,8 +167,8 @@ struct Checkpoint {
   std::int64_t every_steps = 0;
   std::int64_t every_seconds = 0;
   std::int64_t keep = 3;
-  std::string keep_best;         // empty, or a metric: validation_loss | validation_accuracy
-  std::string resume = "auto";   // auto | never
+  std::string keep_best;        // empty, or a metric: validation_loss | validation_accuracy
+  std::string resume = "auto";  // auto | never
   std::string resume_from;
 };
 

@@ -87,6 +87,9 @@ function(muster_use_torch_pch name)
     target_precompile_headers(muster_torch_pch PRIVATE <torch/torch.h>)
   endif()
   target_precompile_headers(${name} REUSE_FROM muster_torch_pch)
+  # The header was made with -fPIC; CMake would give programs -fPIE, which does not fit it.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
 endfunction()
 
 function(muster_program name)

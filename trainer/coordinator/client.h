@@ -1,17 +1,17 @@
 // A rank's side of its connection to the coordinator. No Torch.
 //
 //   auto client = Client::connect(endpoint, token, hello, on_abort, deadline);
-//   auto assignment = client->wait_assignment(deadline);       // rank, world size, peers, shares, step
-//   for (step = assignment->step; ...; ++step) {
+//   auto assignment = client->wait_assignment(deadline);       // rank, world size, peers, shares,
+//   step for (step = assignment->step; ...; ++step) {
 //     auto boundary = client->boundary(step);                  // before every step
 //     ... train, client->report(...) ...
 //   }
 //   client->finish(result);
 //
 // A thread of its own sends heartbeats (with the latest report) and receives; boundary() costs an
-// atomic load when nothing is planned. Planned changes happen at a step that the coordinator names, in
-// two phases (protocol/): boundary(k) blocks only when a change was proposed for k and its commit is
-// still on its way.
+// atomic load when nothing is planned. Planned changes happen at a step that the coordinator names,
+// in two phases (protocol/): boundary(k) blocks only when a change was proposed for k and its
+// commit is still on its way.
 #pragma once
 
 #include <chrono>
@@ -45,29 +45,41 @@ struct Assignment {
   comm::Generation generation;
   int rank = 0;
   int world_size = 1;
-  std::string key;                         // for comm::Options::key
-  std::vector<comm::PeerAddress> peers;    // in rank order
-  std::vector<std::int64_t> shares;        // samples of the global batch, by rank; may be 0
-  std::int64_t step = 0;                   // the first step that this generation computes
-  int state_from = -1;                     // the rank that broadcasts its state to the newcomers;
-                                           // -1: nobody has state: load `checkpoint`, or initialise
-  std::vector<int> newcomers;              // ranks without state (when state_from >= 0)
-  std::string checkpoint;                  // path of the index to load; empty: initialise from the seed
+  std::string key;                       // for comm::Options::key
+  std::vector<comm::PeerAddress> peers;  // in rank order
+  std::vector<std::int64_t> shares;      // samples of the global batch, by rank; may be 0
+  std::int64_t step = 0;                 // the first step that this generation computes
+  int state_from = -1;                   // the rank that broadcasts its state to the newcomers;
+                                         // -1: nobody has state: load `checkpoint`, or initialise
+  std::vector<int> newcomers;            // ranks without state (when state_from >= 0)
+  std::string checkpoint;  // path of the index to load; empty: initialise from the seed
 };
 
 // What is to be done before step k is computed. In this order: checkpoint, then one of the others.
 struct Boundary {
-  bool checkpoint = false;            // snapshot the state after step k - 1 as checkpoint k
-  bool leave = false;                 // this rank has handed over: exit 75
-  bool stop = false;                  // everyone stops here, the job is not finished (Ctrl-C, suspend)
+  bool checkpoint = false;  // snapshot the state after step k - 1 as checkpoint k
+  bool leave = false;       // this rank has handed over: exit 75
+  bool stop = false;        // everyone stops here, the job is not finished (Ctrl-C, suspend)
   std::optional<Assignment> regroup;  // a new generation computes step k
 };
 
-enum class Phase : std::uint8_t { starting, loading, data, forward, backward, communication, optimizer, validation, checkpoint, waiting };
+enum class Phase : std::uint8_t {
+  starting,
+  loading,
+  data,
+  forward,
+  backward,
+  communication,
+  optimizer,
+  validation,
+  checkpoint,
+  waiting
+};
 
 // The latest of a rank's progress; travels with the next heartbeat.
 struct Report {
-  std::int64_t step = 0;  // steps committed
+  std::int64_t step = 0;         // steps committed
+  std::int64_t total_steps = 0;  // of the run; 0: not known yet
   Phase phase = Phase::starting;
   std::int64_t samples = 0;  // committed, of the run
   double loss = 0;
@@ -80,9 +92,10 @@ struct Report {
 
 class Client {
  public:
-  // `endpoint`: host:port, retried until the deadline while it refuses. `on_abort` is called once, on
-  // the client's thread, when the attempt is over for this rank (a peer died, fenced, the coordinator
-  // is lost for longer than its grace): it must abort the communicator; the reason names who died.
+  // `endpoint`: host:port, retried until the deadline while it refuses. `on_abort` is called once,
+  // on the client's thread, when the attempt is over for this rank (a peer died, fenced, the
+  // coordinator is lost for longer than its grace): it must abort the communicator; the reason
+  // names who died.
   static Result<std::unique_ptr<Client>> connect(const std::string& endpoint,
                                                  const std::string& token, const Hello& hello,
                                                  std::function<void(const Error&)> on_abort,
@@ -108,7 +121,7 @@ class Client {
   // This rank's shard of checkpoint `step` is on disk. `head` is rank 0's alone (layout, trainer
   // state); the coordinator adds the shards and publishes the index.
   virtual void checkpoint_written(std::int64_t step, const checkpoint::ShardRecord& shard,
-                                  const nlohmann::json& head) = 0;
+                                  int world_size, const nlohmann::json& head) = 0;
   virtual void checkpoint_failed(std::int64_t step, const Error& error) = 0;
   // Waits until the coordinator has published checkpoint `step`.
   virtual Status wait_published(std::int64_t step, comm::Deadline deadline) = 0;
@@ -116,8 +129,8 @@ class Client {
   // SIGTERM: asks to leave at the next possible boundary; boundary() then says leave (or stop, when
   // it is the last rank).
   virtual void request_leave() = 0;
-  // Rank 0 may ask for an unplanned checkpoint and stop of everyone (early stopping needs none: it is
-  // arithmetic on every rank).
+  // Rank 0 may ask for an unplanned checkpoint and stop of everyone (early stopping needs none: it
+  // is arithmetic on every rank).
 
   // The run is complete on this rank. `result` is rank 0's summary.
   virtual Status finish(const nlohmann::json& result) = 0;

@@ -1,6 +1,5 @@
 #include "trainer/loop/rank.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "trainer/loop/trainer.h"
+#include "trainer/model/allocator.h"
 
 namespace muster::loop {
 namespace {
@@ -25,12 +25,6 @@ void watch_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGINT, SIG_IGN);  // a terminal sends it to everyone; whoever started us decides
   ::signal(SIGPIPE, SIG_IGN);
-}
-
-// Large activations come and go every step: keep their pages instead of mapping them anew.
-void keep_freed_memory() {
-  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  ::mallopt(M_TRIM_THRESHOLD, -1);
 }
 
 coordinator::Hello introduce(const RankOptions& options, const comm::Listener& listener) {
@@ -114,7 +108,7 @@ std::optional<Error> AbortSwitch::wait_reason(double seconds) const {
 
 int run_rank(const RankOptions& options, RankMetrics& metrics) {
   watch_signals();
-  keep_freed_memory();
+  model::keep_freed_memory();
   log::set_context("pod", options.pod);
   AbortSwitch abort_switch;
   auto listener = comm::Listener::open(options.host);

@@ -236,6 +236,7 @@ Status Trainer::record(const StepRecord& record, std::int64_t own_samples) {
   with_.metrics.observe(record, own_samples, communicator_->traffic().bytes_sent);
   coordinator::Report report;
   report.step = step_;
+  report.total_steps = run_.total_steps;
   report.phase = coordinator::Phase::optimizer;
   report.samples = record.samples;
   report.loss = record.loss;
@@ -305,10 +306,10 @@ void Trainer::snapshot() {
   writer_.snapshot(step_, assignment_.generation.epoch, assignment_.rank,
                    static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end),
                    with_.state.buffers(),
-                   [this, step = step_, head](const Result<checkpoint::ShardRecord>& shard) {
+                   [this, step = step_, world_size = assignment_.world_size, head](const Result<checkpoint::ShardRecord>& shard) {
                      if (shard.ok()) {
                        ++with_.metrics.checkpoints;
-                       with_.client.checkpoint_written(step, *shard, head);
+                       with_.client.checkpoint_written(step, *shard, world_size, head);
                      } else {
                        ++with_.metrics.checkpoint_failures;
                        log::error(shard.error().message, {{"checkpoint", step}});

@@ -27,7 +27,9 @@ TEST(StepPlan, TheRanksPartsAreTheStepForEverySplit) {
       auto at = step_range(run, step).begin;
       for (int r = 0; r < static_cast<int>(shares.size()); ++r) {
         const auto mine = rank_range(run, step, shares, r);
-        if (mine.size() > 0) EXPECT_EQ(mine.begin, at);
+        if (mine.size() > 0) {
+          EXPECT_EQ(mine.begin, at);
+        }
         at += mine.size();
       }
       EXPECT_EQ(at, step_range(run, step).end);

@@ -42,7 +42,7 @@ struct Setup {
   std::vector<std::int64_t> shares;
   std::int64_t accumulation = 1;
   std::int64_t steps = 5;
-  comm::Faults faults;
+  comm::Faults faults = {};
   std::int64_t bucket_bytes = 512;
 };
 

@@ -1,0 +1,407 @@
+#include "trainer/protocol/membership.h"
+
+#include <algorithm>
+
+#include "common/crypto.h"
+#include "common/exit_code.h"
+#include "trainer/protocol/split.h"
+
+namespace muster::protocol {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t longest_lead = 4096;
+constexpr double linger_seconds = 5;
+
+std::int64_t integer(const json& message, const char* name, std::int64_t otherwise = -1) {
+  const auto found = message.find(name);
+  return found != message.end() && found->is_number_integer() ? found->get<std::int64_t>()
+                                                              : otherwise;
+}
+
+std::string text(const json& message, const char* name) {
+  const auto found = message.find(name);
+  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+const char* name_of(Phase phase) {
+  static constexpr const char* names[] = {"Starting",  "Running", "Stopping",
+                                          "Succeeded", "Failed",  "Stopped"};
+  return names[static_cast<int>(phase)];
+}
+
+void Membership::send(Actions& out, MemberId to, json message) {
+  out.push_back({Action::send, to, std::move(message)});
+}
+
+std::vector<MemberId> Membership::in_generation() const {
+  std::vector<MemberId> ranks;
+  for (const auto& [id, m] : members_) {
+    if (m.rank >= 0) ranks.push_back(id);
+  }
+  std::sort(ranks.begin(), ranks.end(),
+            [this](auto a, auto b) { return members_.at(a).rank < members_.at(b).rank; });
+  return ranks;
+}
+
+std::vector<MemberId> Membership::waiting() const {
+  std::vector<MemberId> ids;
+  for (const auto& [id, m] : members_) {
+    if (m.rank < 0 && m.ready && !m.done) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end(), [this](auto a, auto b) {
+    const auto& x = members_.at(a).pod;
+    const auto& y = members_.at(b).pod;
+    return x.size() != y.size() ? x.size() < y.size() : x < y;  // worker-2 before worker-10
+  });
+  return ids;
+}
+
+int Membership::count_ranks() const {
+  return static_cast<int>(in_generation().size());
+}
+
+Membership::Actions Membership::joined(MemberId id, const json& hello, double now) {
+  Member member;
+  member.hello = hello;
+  member.pod = text(hello, "pod");
+  member.last_seen = now;
+  members_[id] = std::move(member);
+  return {};
+}
+
+Membership::Actions Membership::received(MemberId id, const json& message, double now) {
+  Actions out;
+  const auto found = members_.find(id);
+  if (found == members_.end()) return out;
+  auto& member = found->second;
+  member.last_seen = now;
+  const auto type = text(message, "type");
+  if (type == "ready") on_ready(id, out);
+  if (type == "heartbeat") on_heartbeat(member, message);
+  if (type == "answer") on_answer(id, message, out);
+  if (type == "shard") on_shard(id, message, out);
+  if (type == "finished") on_finished(id, message, out);
+  if (type == "leave") member.leaving = true;
+  if (type == "failed") {
+    const auto code = integer(message, "code", static_cast<int>(Code::internal));
+    const bool known = code >= 0 && code <= static_cast<int>(Code::internal);
+    fail({known ? static_cast<Code>(code) : Code::internal, text(message, "message")}, member.pod,
+         out);
+  }
+  want_change(now, out);
+  return out;
+}
+
+void Membership::on_ready(MemberId id, Actions& out) {
+  members_[id].ready = true;
+  if (phase_ == Phase::starting && static_cast<int>(waiting().size()) >= rules_.workers) begin(out);
+}
+
+void Membership::on_heartbeat(Member& member, const json& message) {
+  member.report = message;
+  member.step = std::max(member.step, integer(message, "step"));
+  if (member.rank == 0) progress_ = message;
+}
+
+// The first generation: nobody has state.
+void Membership::begin(Actions& out) {
+  auto ids = waiting();
+  ids.resize(static_cast<std::size_t>(rules_.workers));
+  for (std::size_t r = 0; r < ids.size(); ++r) members_[ids[r]].rank = static_cast<int>(r);
+  ++generation_;
+  key_ = crypto::to_hex(crypto::random_bytes(32));
+  phase_ = Phase::running;
+  for (const auto id : ids) {
+    auto message = assignment(ids, rules_.start_step, -1, {});
+    message["rank"] = members_[id].rank;
+    message["checkpoint"] = rules_.checkpoint;
+    send(out, id, std::move(message));
+  }
+}
+
+json Membership::assignment(const std::vector<MemberId>& ranks, std::int64_t step, int state_from,
+                            const std::vector<int>& newcomers) const {
+  json peers = json::array();
+  for (const auto id : ranks) {
+    const auto& hello = members_.at(id).hello;
+    peers.push_back(hello.contains("address") ? hello["address"] : json::object());
+  }
+  const auto shares = split_batch(rules_.global_batch, std::vector<double>(ranks.size(), 1.0));
+  return {{"type", "assignment"},      {"epoch", rules_.epoch}, {"n", generation_},
+          {"worldSize", ranks.size()}, {"key", key_},           {"peers", std::move(peers)},
+          {"shares", shares},          {"step", step},          {"stateFrom", state_from},
+          {"newcomers", newcomers},    {"checkpoint", ""}};
+}
+
+// Starts a planned change when one is wanted and none is under way.
+void Membership::want_change(double now, Actions& out) {
+  if (phase_ != Phase::running || change_) return;
+  const auto ranks = in_generation();
+  // Somebody has reached the end: nothing is planned past it.
+  if (std::any_of(ranks.begin(), ranks.end(), [this](auto id) { return members_[id].done; }))
+    return;
+  if (last_checkpoint_time_ < 0) last_checkpoint_time_ = now;
+  if (rules_.checkpoint_seconds > 0 && rules_.checkpoints &&
+      now - last_checkpoint_time_ >= rules_.checkpoint_seconds) {
+    checkpoint_wanted_ = true;
+    last_checkpoint_time_ = now;
+  }
+  Change change;
+  const auto leaving =
+      std::count_if(ranks.begin(), ranks.end(), [this](auto id) { return members_[id].leaving; });
+  const bool room = static_cast<int>(ranks.size() - leaving) < rules_.max_workers;
+  if (stop_wanted_ || leaving == static_cast<std::ptrdiff_t>(ranks.size())) {
+    change.stop = true;
+    change.checkpoint = rules_.checkpoints;
+  } else if (leaving > 0 || (room && !waiting().empty())) {
+    change.regroup = true;
+  } else if (checkpoint_wanted_) {
+    change.checkpoint = true;
+  } else {
+    return;
+  }
+  checkpoint_wanted_ = false;
+  change_ = change;
+  propose(out);
+}
+
+void Membership::propose(Actions& out) {
+  std::int64_t furthest = -1;
+  const auto ranks = in_generation();
+  for (const auto id : ranks) furthest = std::max(furthest, members_[id].step);
+  change_->id = next_change_++;
+  change_->step = std::max(furthest, rules_.start_step) + lead_;
+  change_->promised.clear();
+  for (const auto id : ranks) {
+    send(out, id, {{"type", "proposal"}, {"id", change_->id}, {"step", change_->step}});
+  }
+}
+
+void Membership::withdraw(Actions& out) {
+  for (const auto id : in_generation()) {
+    send(out, id, {{"type", "withdraw"}, {"id", change_->id}});
+  }
+}
+
+void Membership::on_answer(MemberId id, const json& message, Actions& out) {
+  auto& member = members_[id];
+  member.step = std::max(member.step, integer(message, "step"));
+  if (!change_ || integer(message, "id") != change_->id || member.rank < 0) return;
+  if (!message.value("accepted", false)) {
+    withdraw(out);
+    lead_ = std::min(lead_ * 2, longest_lead);
+    propose(out);
+    return;
+  }
+  change_->promised.insert(id);
+  if (change_->promised.size() == in_generation().size()) commit(out);
+}
+
+void Membership::commit(Actions& out) {
+  const auto change = *change_;
+  if (change.regroup) {
+    regroup(out);
+  } else {
+    for (const auto id : in_generation()) {
+      if (change.stop) members_[id].done = true;
+      send(out, id,
+           {{"type", "commit"},
+            {"id", change.id},
+            {"boundary", {{"checkpoint", change.checkpoint}, {"stop", change.stop}}}});
+    }
+    if (change.stop) phase_ = Phase::stopping;
+  }
+  change_.reset();
+  lead_ = std::max<std::int64_t>(2, lead_ / 2);
+}
+
+// A new generation from the step of the change: without those that leave, with those that wait.
+void Membership::regroup(Actions& out) {
+  const auto change = *change_;
+  std::vector<MemberId> next, old = in_generation();
+  for (const auto id : old) {
+    if (!members_[id].leaving) next.push_back(id);
+  }
+  const auto survivors = next.size();
+  for (const auto id : waiting()) {
+    if (static_cast<int>(next.size()) < rules_.max_workers) next.push_back(id);
+  }
+  std::vector<int> newcomers;
+  for (auto r = survivors; r < next.size(); ++r) newcomers.push_back(static_cast<int>(r));
+  ++generation_;
+  key_ = crypto::to_hex(crypto::random_bytes(32));
+  for (const auto id : old) {
+    if (!members_[id].leaving) continue;
+    members_[id].rank = -1;
+    members_[id].done = true;
+    send(out, id, {{"type", "commit"}, {"id", change.id}, {"boundary", {{"leave", true}}}});
+  }
+  for (std::size_t r = 0; r < next.size(); ++r) {
+    auto& member = members_[next[r]];
+    member.rank = static_cast<int>(r);
+    auto message = assignment(next, change.step, 0, newcomers);
+    message["rank"] = member.rank;
+    if (r < survivors) {
+      message = {
+          {"type", "commit"}, {"id", change.id}, {"boundary", {{"regroup", std::move(message)}}}};
+    }
+    send(out, next[r], std::move(message));
+  }
+}
+
+void Membership::on_shard(MemberId id, const json& message, Actions& out) {
+  const auto& member = members_[id];
+  const auto step = integer(message, "step");
+  if (member.rank < 0 && !member.done) return;
+  if (message.contains("error")) {
+    // A checkpoint that failed is not published; training goes on with the one before it.
+    shards_.erase(step);
+    heads_.erase(step);
+    return;
+  }
+  if (!message.contains("shard") || !message["shard"].is_object()) return;
+  const auto rank = static_cast<int>(integer(message["shard"], "rank"));
+  expected_.try_emplace(step, static_cast<int>(integer(message, "worldSize")));
+  shards_[step][rank] = message["shard"];
+  if (message.contains("head") && message["head"].is_object()) heads_[step] = message["head"];
+  if (static_cast<int>(shards_[step].size()) != expected_[step] || !heads_.contains(step)) return;
+  json shards = json::array();
+  for (const auto& [r, shard] : shards_[step]) shards.push_back(shard);
+  out.push_back({Action::publish, 0, {{"head", heads_[step]}, {"shards", shards}, {"step", step}}});
+}
+
+Membership::Actions Membership::published(std::int64_t step, const Status& status) {
+  Actions out;
+  shards_.erase(step);
+  heads_.erase(step);
+  expected_.erase(step);
+  if (status.ok()) published_step_ = std::max(published_step_, step);
+  json message{{"type", "published"}, {"step", step}};
+  if (!status.ok()) message["error"] = status.error().message;
+  for (const auto& [id, m] : members_) send(out, id, message);
+  return out;
+}
+
+void Membership::on_finished(MemberId id, const json& message, Actions& out) {
+  auto& member = members_[id];
+  member.done = true;
+  if (member.rank == 0 && message.contains("result")) result_ = message["result"];
+  if (change_) {
+    withdraw(out);
+    change_.reset();
+  }
+  const auto ranks = in_generation();
+  const bool all =
+      std::all_of(ranks.begin(), ranks.end(), [this](auto r) { return members_[r].done; });
+  if (all && phase_ == Phase::running) phase_ = Phase::succeeded;
+  check_ended(out);
+}
+
+Membership::Actions Membership::disconnected(MemberId id, double) {
+  Actions out;
+  const auto found = members_.find(id);
+  if (found == members_.end()) return out;
+  const auto member = found->second;
+  if (member.rank >= 0 && !member.done && (phase_ == Phase::running || phase_ == Phase::stopping)) {
+    fail({Code::peer_lost, member.pod + " (rank " + std::to_string(member.rank) +
+                               ") died: its connection closed at step " +
+                               std::to_string(std::max<std::int64_t>(0, member.step))},
+         member.pod, out);
+  }
+  // A finished member's rank stays known for the count of who is done.
+  if (phase_ != Phase::running || member.rank < 0) members_.erase(id);
+  check_ended(out);
+  return out;
+}
+
+Membership::Actions Membership::stop_requested(double now) {
+  Actions out;
+  stop_wanted_ = true;
+  if (phase_ == Phase::starting) {
+    phase_ = Phase::stopped;
+    for (const auto& [id, m] : members_) {
+      send(out, id,
+           {{"type", "abort"},
+            {"code", static_cast<int>(Code::aborted)},
+            {"message", "stopped before the first step"}});
+    }
+    out.push_back({Action::end, 0, {}});
+    return out;
+  }
+  want_change(now, out);
+  return out;
+}
+
+Membership::Actions Membership::tick(double now) {
+  Actions out;
+  if (phase_ == Phase::starting || phase_ == Phase::running || phase_ == Phase::stopping) {
+    for (const auto& [id, m] : members_) {
+      if (m.done || now - m.last_seen < rules_.heartbeat_timeout) continue;
+      fail({Code::peer_lost, m.pod + " has not been heard of for " +
+                                 std::to_string(static_cast<int>(now - m.last_seen)) + " s"},
+           m.pod, out);
+      break;
+    }
+    want_change(now, out);
+  }
+  const bool over =
+      phase_ == Phase::succeeded || phase_ == Phase::failed || phase_ == Phase::stopped;
+  if (over && ended_at_ < 0) ended_at_ = now;
+  if (over && now - ended_at_ > linger_seconds) out.push_back({Action::end, 0, {}});
+  return out;
+}
+
+void Membership::fail(const Error& error, const std::string& pod, Actions& out) {
+  if (phase_ == Phase::failed || phase_ == Phase::succeeded) return;
+  phase_ = Phase::failed;
+  failure_ = error;
+  failed_pod_ = pod;
+  change_.reset();
+  for (const auto& [id, m] : members_) {
+    send(out, id,
+         {{"type", "abort"}, {"code", static_cast<int>(error.code)}, {"message", error.message}});
+  }
+}
+
+// Over when the outcome is known and nobody is connected any more.
+void Membership::check_ended(Actions& out) {
+  if (phase_ == Phase::stopping && members_.empty()) phase_ = Phase::stopped;
+  const bool over =
+      phase_ == Phase::succeeded || phase_ == Phase::failed || phase_ == Phase::stopped;
+  if (over && members_.empty()) out.push_back({Action::end, 0, {}});
+}
+
+json Membership::state() const {
+  json members = json::array();
+  for (const auto& [id, m] : members_) {
+    members.push_back({{"pod", m.pod},
+                       {"rank", m.rank},
+                       {"step", std::max<std::int64_t>(0, m.step)},
+                       {"phase", text(m.report, "phase")}});
+  }
+  json progress = progress_;
+  for (const char* inner : {"type", "phase", "phaseAge"}) progress.erase(inner);
+  json state{
+      {"phase", name_of(phase_)},   {"generation", {{"epoch", rules_.epoch}, {"n", generation_}}},
+      {"worldSize", count_ranks()}, {"members", members},
+      {"progress", progress},       {"recoveries", 0}};
+  if (published_step_ >= 0) state["checkpointStep"] = published_step_;
+  if (failure_) {
+    state["failure"] = {{"message", failure_->message},
+                        {"exitCode", exit_code(*failure_)},
+                        {"pod", failed_pod_},
+                        {"reason", failure_->code == Code::diverged       ? "Diverged"
+                                   : failure_->code == Code::peer_lost    ? "WorkerLost"
+                                   : failure_->code == Code::invalid_data ? "InvalidData"
+                                   : failure_->code == Code::invalid_job  ? "InvalidJob"
+                                                                          : "WorkerFailed"}};
+  }
+  if (!result_.is_null()) state["result"] = result_;
+  return state;
+}
+
+}  // namespace muster::protocol
