@@ -313,7 +313,8 @@ Membership::Actions Membership::disconnected(MemberId id, double) {
          member.pod, out);
   }
   // A finished member's rank stays known for the count of who is done.
-  if (phase_ != Phase::running || member.rank < 0) members_.erase(id);
+  found->second.gone = true;
+  if (member.rank < 0) members_.erase(id);
   check_ended(out);
   return out;
 }
@@ -369,10 +370,12 @@ void Membership::fail(const Error& error, const std::string& pod, Actions& out) 
 
 // Over when the outcome is known and nobody is connected any more.
 void Membership::check_ended(Actions& out) {
-  if (phase_ == Phase::stopping && members_.empty()) phase_ = Phase::stopped;
+  const bool alone =
+      std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m.second.gone; });
+  if (phase_ == Phase::stopping && alone) phase_ = Phase::stopped;
   const bool over =
       phase_ == Phase::succeeded || phase_ == Phase::failed || phase_ == Phase::stopped;
-  if (over && members_.empty()) out.push_back({Action::end, 0, {}});
+  if (over && alone) out.push_back({Action::end, 0, {}});
 }
 
 json Membership::state() const {

@@ -52,6 +52,7 @@ struct Member {
   bool ready = false;
   bool leaving = false;
   bool done = false;       // finished, left or stopped: its end is expected
+  bool gone = false;       // its connection has closed
   std::int64_t step = -1;  // the boundary it was last known to have passed
   double last_seen = 0;
 };
