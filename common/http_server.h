@@ -18,7 +18,8 @@ struct HttpReply {
 
 class HttpServer {
  public:
-  // Path -> what GET answers; called on the server's threads. `authorization` is the header's value, "" without one.
+  // Path -> what GET answers; called on the server's threads. `authorization` is the header's
+  // value, "" without one.
   using Handler = std::function<HttpReply(const std::string& authorization)>;
   // `address`: host:port; port 0 picks a free one. Errors: Code::port_in_use names the address.
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address,

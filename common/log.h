@@ -21,8 +21,8 @@ struct Field {
   Field(std::string_view n, std::string_view v) : name(n), value(v) {}
   Field(std::string_view n, double v);
   template <class T>
-    requires std::is_integral_v<T>
-  Field(std::string_view n, T v) : name(n), value(std::to_string(v)), quoted(false) {}
+  requires std::is_integral_v<T> Field(std::string_view n, T v)
+      : name(n), value(std::to_string(v)), quoted(false) {}
 };
 using Fields = std::initializer_list<Field>;
 
@@ -33,9 +33,17 @@ void set_json(bool json);
 void set_context(const std::string& name, const std::string& value);
 
 void write(Level level, std::string_view message, Fields fields = {});
-inline void debug(std::string_view m, Fields f = {}) { write(Level::debug, m, f); }
-inline void info(std::string_view m, Fields f = {}) { write(Level::info, m, f); }
-inline void warning(std::string_view m, Fields f = {}) { write(Level::warning, m, f); }
-inline void error(std::string_view m, Fields f = {}) { write(Level::error, m, f); }
+inline void debug(std::string_view m, Fields f = {}) {
+  write(Level::debug, m, f);
+}
+inline void info(std::string_view m, Fields f = {}) {
+  write(Level::info, m, f);
+}
+inline void warning(std::string_view m, Fields f = {}) {
+  write(Level::warning, m, f);
+}
+inline void error(std::string_view m, Fields f = {}) {
+  write(Level::error, m, f);
+}
 
 }  // namespace muster::log

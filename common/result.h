@@ -80,13 +80,13 @@ using Status = Result<void>;
 
 #define MUSTER_CONCAT_(a, b) a##b
 #define MUSTER_CONCAT(a, b) MUSTER_CONCAT_(a, b)
-#define MUSTER_TRY_(tmp, name, ...)                 \
-  auto tmp = (__VA_ARGS__);                         \
+#define MUSTER_TRY_(tmp, name, ...)                   \
+  auto tmp = (__VA_ARGS__);                           \
   if (!tmp.ok()) return ::muster::Error(tmp.error()); \
   auto name = *std::move(tmp)
 #define MUSTER_TRY(name, ...) MUSTER_TRY_(MUSTER_CONCAT(muster_try_, __LINE__), name, __VA_ARGS__)
-#define MUSTER_CHECK_OK(...)                                                    \
-  do {                                                                          \
-    if (auto muster_status = (__VA_ARGS__); !muster_status.ok())                \
-      return ::muster::Error(muster_status.error());                            \
+#define MUSTER_CHECK_OK(...)                                     \
+  do {                                                           \
+    if (auto muster_status = (__VA_ARGS__); !muster_status.ok()) \
+      return ::muster::Error(muster_status.error());             \
   } while (0)

@@ -306,7 +306,8 @@ void Trainer::snapshot() {
   writer_.snapshot(step_, assignment_.generation.epoch, assignment_.rank,
                    static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end),
                    with_.state.buffers(),
-                   [this, step = step_, world_size = assignment_.world_size, head](const Result<checkpoint::ShardRecord>& shard) {
+                   [this, step = step_, world_size = assignment_.world_size,
+                    head](const Result<checkpoint::ShardRecord>& shard) {
                      if (shard.ok()) {
                        ++with_.metrics.checkpoints;
                        with_.client.checkpoint_written(step, *shard, world_size, head);

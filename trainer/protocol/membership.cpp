@@ -141,9 +141,11 @@ json Membership::assignment(const std::vector<MemberId>& ranks, std::int64_t ste
 void Membership::want_change(double now, Actions& out) {
   if (phase_ != Phase::running || change_) return;
   const auto ranks = in_generation();
-  // Somebody has reached the end: nothing is planned past it.
-  if (std::any_of(ranks.begin(), ranks.end(), [this](auto id) { return members_[id].done; }))
-    return;
+  // Nothing is planned past the end that somebody has reached, nor before the last change has
+  // happened everywhere: a rank keeps one change in hand.
+  for (const auto id : ranks) {
+    if (members_[id].done || members_[id].step < last_change_step_) return;
+  }
   if (last_checkpoint_time_ < 0) last_checkpoint_time_ = now;
   if (rules_.checkpoint_seconds > 0 && rules_.checkpoints &&
       now - last_checkpoint_time_ >= rules_.checkpoint_seconds) {
@@ -216,6 +218,7 @@ void Membership::commit(Actions& out) {
     if (change.stop) phase_ = Phase::stopping;
   }
   change_.reset();
+  last_change_step_ = change.step;
   lead_ = std::max<std::int64_t>(2, lead_ / 2);
 }
 

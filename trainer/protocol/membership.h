@@ -112,6 +112,7 @@ class Membership {
   std::optional<Change> change_;
   std::int64_t next_change_ = 1;
   std::int64_t lead_ = 2;
+  std::int64_t last_change_step_ = -1;  // no rank has to be told of another before it is past this
   bool stop_wanted_ = false;
   bool checkpoint_wanted_ = false;
   double last_checkpoint_time_ = -1;

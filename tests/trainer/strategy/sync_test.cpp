@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <mutex>
 #include <thread>
 
 namespace muster::strategy {
@@ -15,6 +16,9 @@ using std::chrono::seconds;
 // Two layers, the second used twice, and one that takes no part in any loss.
 struct Net : torch::nn::Module {
   Net() {
+    // Torch's default generator belongs to the process, and ranks are threads here.
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
     torch::manual_seed(11);
     a = register_module("a", torch::nn::Linear(5, 33));
     b = register_module("b", torch::nn::Linear(33, 33));
@@ -22,7 +26,8 @@ struct Net : torch::nn::Module {
     unused = register_module("unused", torch::nn::Linear(7, 3));
   }
   torch::Tensor loss_sum(const torch::Tensor& x) {
-    return c(torch::tanh(b(torch::tanh(b(torch::tanh(a(x))))))).pow(2).sum();
+    const auto y = c(torch::tanh(b(torch::tanh(b(torch::tanh(a(x)))))));
+    return (y - 3 * torch::sin(5 * x).sum(1, true)).pow(2).sum();
   }
   torch::nn::Linear a{nullptr}, b{nullptr}, c{nullptr}, unused{nullptr};
 };
@@ -38,7 +43,7 @@ torch::Tensor samples(std::int64_t step, std::int64_t count) {
   return torch::randn({count, 5}, generator);
 }
 
-struct Setup {
+struct Plan {
   std::vector<std::int64_t> shares;
   std::int64_t accumulation = 1;
   std::int64_t steps = 5;
@@ -54,7 +59,7 @@ struct RunResult {
   bool views_intact = true;
 };
 
-void run_rank(const Setup& setup, comm::Communicator& communicator, RunResult& result) {
+void run_rank(const Plan& setup, comm::Communicator& communicator, RunResult& result) {
   Net net;
   job::Optimizer optimizer;
   optimizer.learning_rate = 0.01;
@@ -96,7 +101,7 @@ void run_rank(const Setup& setup, comm::Communicator& communicator, RunResult& r
   if (!state->views_intact()) result.views_intact = false;
 }
 
-RunResult run(const Setup& setup) {
+RunResult run(const Plan& setup) {
   const auto n = setup.shares.size();
   auto communicators = comm::make_local(static_cast<int>(n), setup.faults);
   RunResult result;
@@ -159,19 +164,19 @@ TEST(Sync, BytesASampleAtAccumulationFourAreAQuarter) {
 }
 
 TEST(Sync, ASlowLinkChangesNothing) {
-  Setup slow{.shares = {6, 6, 6}};
+  Plan slow{.shares = {6, 6, 6}};
   slow.faults.delay = [](int, int) { return microseconds(300); };
   EXPECT_EQ(run(slow).hashes, run({.shares = {6, 6, 6}}).hashes);
 }
 
 TEST(Sync, BucketSizeChangesNothing) {
-  auto large = Setup{.shares = {6, 6, 6}};
+  auto large = Plan{.shares = {6, 6, 6}};
   large.bucket_bytes = 25 << 20;
   EXPECT_EQ(run(large).hashes, run({.shares = {6, 6, 6}}).hashes);
 }
 
 TEST(Sync, AfterAnAbortNoParameterHasChanged) {
-  const Setup setup{.shares = {4, 4}, .steps = 1};
+  const Plan setup{.shares = {4, 4}, .steps = 1};
   auto communicators = comm::make_local(2);
   RunResult result;
   result.hashes.resize(2);
