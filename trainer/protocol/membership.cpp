@@ -204,6 +204,13 @@ void Membership::on_answer(MemberId id, const json& message, Actions& out) {
 }
 
 void Membership::commit(Actions& out) {
+  const auto ranks = in_generation();
+  // Those who stay may have asked to leave since the proposal: then it is the end for now.
+  if (std::all_of(ranks.begin(), ranks.end(), [this](auto id) { return members_[id].leaving; })) {
+    change_->regroup = false;
+    change_->stop = true;
+    change_->checkpoint = rules_.checkpoints;
+  }
   const auto change = *change_;
   if (change.regroup) {
     regroup(out);
@@ -344,7 +351,9 @@ Membership::Actions Membership::tick(double now) {
   Actions out;
   if (phase_ == Phase::starting || phase_ == Phase::running || phase_ == Phase::stopping) {
     for (const auto& [id, m] : members_) {
-      if (m.done || now - m.last_seen < rules_.heartbeat_timeout) continue;
+      // Who was told to stop is expected to end, not to fall silent.
+      const bool expected = m.gone || (m.done && phase_ != Phase::stopping);
+      if (expected || now - m.last_seen < rules_.heartbeat_timeout) continue;
       fail({Code::peer_lost, m.pod + " has not been heard of for " +
                                  std::to_string(static_cast<int>(now - m.last_seen)) + " s"},
            m.pod, out);
@@ -373,8 +382,9 @@ void Membership::fail(const Error& error, const std::string& pod, Actions& out) 
 
 // Over when the outcome is known and nobody is connected any more.
 void Membership::check_ended(Actions& out) {
-  const bool alone =
-      std::all_of(members_.begin(), members_.end(), [](const auto& m) { return m.second.gone; });
+  // Newcomers that no generation has taken in do not hold up the end.
+  const bool alone = std::all_of(members_.begin(), members_.end(),
+                                 [](const auto& m) { return m.second.gone || m.second.rank < 0; });
   if (phase_ == Phase::stopping && alone) phase_ = Phase::stopped;
   const bool over =
       phase_ == Phase::succeeded || phase_ == Phase::failed || phase_ == Phase::stopped;
