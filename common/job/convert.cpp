@@ -309,7 +309,9 @@ void Reader::read(const json& v, T& to) {
   if constexpr (is_plain<T>) {
     to = v.get<T>();
   } else if constexpr (Wrapped<T>::value) {
-    read(v, to.emplace());
+    typename T::value_type value{};
+    read(v, value);
+    to = std::move(value);
   } else if constexpr (Listed<T>::value) {
     to.clear();
     for (const auto& item : v) read(item, to.emplace_back());

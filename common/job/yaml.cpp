@@ -1,10 +1,12 @@
 #include "common/job/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
-#include <cmath>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 
 namespace muster::job {
@@ -16,8 +18,7 @@ struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-std::string place(const YAML::Node& node) {
-  const auto mark = node.Mark();
+std::string place(const YAML::Mark& mark) {
   return mark.line < 0 ? "" : "line " + std::to_string(mark.line + 1) + ": ";
 }
 
@@ -56,47 +57,111 @@ json plain(const std::string& text) {
   return text;
 }
 
-class Converter {
+// Builds JSON from the parser's events, so that every cap holds while the text is read: yaml-cpp's
+// own tree would be whole (or, for some malformed texts, endless) before it could be looked at.
+class Builder : public YAML::EventHandler {
  public:
-  json convert(const YAML::Node& node, int depth) {
-    if (depth > yaml_depth_limit) {
-      throw Refused(place(node) + "nested deeper than " + std::to_string(yaml_depth_limit));
-    }
-    if (++nodes_ > yaml_node_limit) {
-      throw Refused("more than " + std::to_string(yaml_node_limit) +
-                    " values, aliases expanded; simplify the document");
-    }
-    if (node.IsSequence()) return sequence(node, depth);
-    if (node.IsMap()) return map(node, depth);
-    if (!node.IsScalar()) return nullptr;
-    const auto& tag = node.Tag();
-    if (tag == "?" || tag.empty()) return plain(node.Scalar());
-    if (tag == "!" || tag == "tag:yaml.org,2002:str") return node.Scalar();
-    throw Refused(place(node) + "the tag " + tag + " is not supported; remove it");
+  std::vector<json> take() { return std::move(documents_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {
+    if (++started_ > yaml_document_limit) throw Refused("more documents than are allowed");
+    anchors_.clear();
   }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(mark, nullptr, anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) throw Refused(place(mark) + "an alias of what is not there yet");
+    count(mark, nodes_of(found->second));
+    add(mark, found->second, 0);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    if (tag == "?" || tag.empty()) return add(mark, plain(value), anchor, &value);
+    if (tag == "!" || tag == "tag:yaml.org,2002:str") return add(mark, value, anchor, &value);
+    throw Refused(place(mark) + "the tag " + tag + " is not supported; remove it");
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, json::array(), anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, json::object(), anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
 
  private:
-  json sequence(const YAML::Node& node, int depth) {
-    auto list = json::array();
-    for (const auto& item : node) list.push_back(convert(item, depth + 1));
-    return list;
-  }
+  struct Open {
+    json value;
+    YAML::anchor_t anchor = 0;
+    YAML::Mark mark;
+    std::optional<std::string> key;  // of a map, whose value comes next
+  };
 
-  json map(const YAML::Node& node, int depth) {
-    auto object = json::object();
-    for (const auto& entry : node) {
-      if (!entry.first.IsScalar()) throw Refused(place(entry.first) + "a key must be plain text");
-      const auto& key = entry.first.Scalar();
-      if (key == "<<") throw Refused(place(entry.first) + "merge keys (<<) are not supported");
-      if (object.contains(key)) {
-        throw Refused(place(entry.first) + "the key '" + key + "' stands twice");
-      }
-      object[key] = convert(entry.second, depth + 1);
+  static std::size_t nodes_of(const json& value) {
+    std::size_t n = 1;
+    if (value.is_structured()) {
+      for (const auto& item : value) n += nodes_of(item);
     }
-    return object;
+    return n;
   }
 
-  std::size_t nodes_ = 0;
+  void count(const YAML::Mark& mark, std::size_t n) {
+    nodes_ += n;
+    if (nodes_ <= yaml_node_limit) return;
+    throw Refused(place(mark) + "more than " + std::to_string(yaml_node_limit) +
+                  " values, aliases expanded; simplify the document");
+  }
+
+  void open(const YAML::Mark& mark, json value, YAML::anchor_t anchor) {
+    if (!open_.empty() && open_.back().value.is_object() && !open_.back().key) {
+      throw Refused(place(mark) + "a key must be plain text");
+    }
+    count(mark, 1);
+    if (open_.size() >= static_cast<std::size_t>(yaml_depth_limit)) {
+      throw Refused(place(mark) + "nested deeper than " + std::to_string(yaml_depth_limit));
+    }
+    open_.push_back({std::move(value), anchor, mark, {}});
+  }
+
+  void close() {
+    auto done = std::move(open_.back());
+    open_.pop_back();
+    add(done.mark, std::move(done.value), done.anchor);
+  }
+
+  // `text`: of a scalar, which may be a key.
+  void add(const YAML::Mark& mark, json value, YAML::anchor_t anchor,
+           const std::string* text = nullptr) {
+    count(mark, 1);
+    if (anchor != 0) anchors_[anchor] = value;
+    if (open_.empty()) {
+      if (!value.is_null()) documents_.push_back(std::move(value));
+      return;
+    }
+    auto& parent = open_.back();
+    if (parent.value.is_array()) return parent.value.push_back(std::move(value));
+    if (parent.key) {
+      parent.value[*parent.key] = std::move(value);
+      parent.key.reset();
+      return;
+    }
+    if (text == nullptr) throw Refused(place(mark) + "a key must be plain text");
+    if (*text == "<<") throw Refused(place(mark) + "merge keys (<<) are not supported");
+    if (parent.value.contains(*text)) {
+      throw Refused(place(mark) + "the key '" + *text + "' stands twice");
+    }
+    parent.key = *text;
+  }
+
+  std::vector<json> documents_;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, json> anchors_;
+  std::size_t nodes_ = 0, started_ = 0;
 };
 
 // yaml-cpp recurses while it reads: brackets are counted before it does.
@@ -126,12 +191,12 @@ Result<std::vector<json>> parse_yaml(const std::string& text, const std::string&
                  source + ": nested deeper than " + std::to_string(yaml_depth_limit)};
   }
   try {
-    std::vector<json> documents;
-    Converter converter;
-    for (const auto& node : YAML::LoadAll(text)) {
-      if (!node.IsNull()) documents.push_back(converter.convert(node, 0));
+    std::istringstream in(text);
+    YAML::Parser parser(in);
+    Builder builder;
+    while (parser.HandleNextDocument(builder)) {
     }
-    return documents;
+    return builder.take();
   } catch (const std::exception& e) {
     return Error{Code::invalid_job, source + ": " + e.what()};
   }

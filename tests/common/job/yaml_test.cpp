@@ -64,6 +64,11 @@ TEST(Yaml, RefusesAnAliasBomb) {
   EXPECT_THAT(refusal(bomb), HasSubstr("more than 100000 values"));
 }
 
+// Found by the fuzzer: yaml-cpp's LoadAll never ends on it.
+TEST(Yaml, EndsOnMalformedTextThatTheParserNeverFinishes) {
+  EXPECT_NE(refusal(std::string(", :  \0: \"  \"\xff*&&\n", 17)), "");
+}
+
 TEST(Yaml, RefusesDepthAndSize) {
   EXPECT_THAT(refusal(std::string(100'000, '[')), HasSubstr("nested deeper"));
   EXPECT_THAT(refusal(std::string(70, '[') + std::string(70, ']')), HasSubstr("nested deeper"));
