@@ -193,7 +193,7 @@ void Membership::on_answer(MemberId id, const json& message, Actions& out) {
   auto& member = members_[id];
   member.step = std::max(member.step, integer(message, "step"));
   if (!change_ || integer(message, "id") != change_->id || member.rank < 0) return;
-  if (!message.value("accepted", false)) {
+  if (!message.contains("accepted") || message["accepted"] != true) {
     withdraw(out);
     lead_ = std::min(lead_ * 2, longest_lead);
     propose(out);
