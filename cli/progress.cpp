@@ -59,7 +59,11 @@ Progress progress_from_state(const nlohmann::json& state) {
   progress.validation_loss = number(from, "validationLoss", nan);
   progress.validation_accuracy = number(from, "validationAccuracy", nan);
   progress.world_size = whole(state, "worldSize");
-  progress.generation = whole(state, "generation");
+  // The membership's number; its epoch is the coordinator's incarnation, which the attempt tells.
+  if (const auto generation = state.find("generation");
+      generation != state.end() && generation->is_object()) {
+    progress.generation = whole(*generation, "n");
+  }
   return progress;
 }
 

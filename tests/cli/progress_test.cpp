@@ -37,7 +37,7 @@ TEST(State, IsReadFromTheProgressObject) {
   const auto progress = progress_from_state(
       {{"phase", "Running"},
        {"worldSize", 2},
-       {"generation", 3},
+       {"generation", {{"epoch", 2}, {"n", 3}}},
        {"progress",
         {{"step", 7}, {"totalSteps", 20}, {"loss", "2.31"}, {"samplesPerSecond", 512.5}}}});
   EXPECT_EQ(progress.phase, "Running");
