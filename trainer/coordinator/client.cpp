@@ -9,9 +9,11 @@
 #include <mutex>
 #include <thread>
 
+#include "common/exit_code.h"
 #include "trainer/coordinator/messages.h"
 #include "trainer/coordinator/socket.h"
 #include "trainer/protocol/boundary_gate.h"
+#include "trainer/protocol/fields.h"
 #include "trainer/protocol/handshake.h"
 
 namespace muster::coordinator {
@@ -21,6 +23,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds heartbeat_interval{100};
+constexpr std::chrono::milliseconds leave_poll{100};
 
 int milliseconds_until(Clock::time_point t) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(t - Clock::now()).count();
@@ -60,12 +63,12 @@ class Connection : public Client {
 
   Status open(const std::string& token, const Hello& hello, comm::Deadline deadline) {
     MUSTER_TRY(challenge, await_message(socket_, deadline));
-    if (challenge.value("version", 0) != protocol::protocol_version) {
+    if (protocol::integer(challenge, "version") != protocol::protocol_version) {
       return Error{Code::protocol,
                    "the coordinator speaks another version of the protocol; use "
                    "programs of one release"};
     }
-    const auto theirs = challenge.value("nonce", ""), mine = protocol::make_nonce();
+    const auto theirs = protocol::text(challenge, "nonce"), mine = protocol::make_nonce();
     socket_.queue({{"type", "proof"},
                    {"version", protocol::protocol_version},
                    {"nonce", mine},
@@ -76,7 +79,7 @@ class Connection : public Client {
     MUSTER_CHECK_OK(protocol::check_proof(welcome, token, "coordinator", theirs, mine));
     if (!welcome.contains("spec")) return Error{Code::protocol, "the coordinator sent no job"};
     spec_ = welcome["spec"];
-    job_uid_ = welcome.value("jobUid", "");
+    job_uid_ = protocol::text(welcome, "jobUid");
     thread_ = std::thread([this] { run(); });
     return {};
   }
@@ -84,13 +87,26 @@ class Connection : public Client {
   const json& spec() const override { return spec_; }
   const std::string& job_uid() const override { return job_uid_; }
 
-  Result<Assignment> wait_assignment(comm::Deadline deadline) override {
+  Result<Assignment> wait_assignment(comm::Deadline deadline,
+                                     const std::atomic<bool>& leave) override {
     say({{"type", "ready"}});
     std::unique_lock lock(mutex_);
-    const bool there = changed_.wait_until(lock, deadline, [this] { return assignment_ || over_; });
+    while (!assignment_ && !over_ && Clock::now() < deadline) {
+      const auto next = std::min<Clock::time_point>(deadline, Clock::now() + leave_poll);
+      changed_.wait_until(lock, next, [this] { return assignment_ || over_; });
+      if (!leave || assignment_ || over_) continue;
+      lock.unlock();
+      request_leave();
+      lock.lock();
+    }
     if (assignment_) return *std::exchange(assignment_, {});
-    if (!there) return Error{Code::deadline_exceeded, "the coordinator gave no rank in time"};
-    return *over_;
+    if (over_) return *over_;
+    return Error{Code::deadline_exceeded, "the coordinator gave no rank in time"};
+  }
+
+  std::optional<int> sent_home() const override {
+    const std::lock_guard lock(mutex_);
+    return sent_home_;
   }
 
   Result<Boundary> boundary(std::int64_t step) override {
@@ -118,21 +134,18 @@ class Connection : public Client {
     phase_since_ = Clock::now();
   }
 
-  void checkpoint_written(std::int64_t step, const checkpoint::ShardRecord& shard, int world_size,
+  void checkpoint_written(std::int64_t step, std::uint64_t n, const checkpoint::ShardRecord& shard,
                           const json& head) override {
     json message{{"type", "shard"},
                  {"step", step},
-                 {"worldSize", world_size},
+                 {"generation", n},
                  {"shard", checkpoint::to_json(shard)}};
     if (head.is_object()) message["head"] = head;
     say(message);
   }
 
-  void checkpoint_failed(std::int64_t step, const Error& error) override {
-    say({{"type", "shard"}, {"step", step}, {"error", error.message}});
-    const std::lock_guard lock(mutex_);
-    published_.emplace(step, error);
-    changed_.notify_all();
+  void checkpoint_failed(std::int64_t step, std::uint64_t n, const Error& error) override {
+    say({{"type", "shard"}, {"step", step}, {"generation", n}, {"error", error.message}});
   }
 
   Status wait_published(std::int64_t step, comm::Deadline deadline) override {
@@ -148,13 +161,14 @@ class Connection : public Client {
   }
 
   Status finish(const json& result) override {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    json message{{"type", "finished"}};
+    auto message = last_word("finished");
     if (result.is_object() && !result.empty()) message["result"] = result;
     say(message);
+    return drain(std::chrono::seconds(10));
+  }
+
+  Status left() override {
+    say(last_word("left"));
     return drain(std::chrono::seconds(10));
   }
 
@@ -209,6 +223,15 @@ class Connection : public Client {
     }
   }
 
+  // From here on the end of the connection is no news.
+  json last_word(const char* type) {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    auto message = heartbeat();
+    message["type"] = type;
+    return message;
+  }
+
   json heartbeat() const {
     auto report = report_;
     // What was passed decides where a change can happen, so it is what is told.
@@ -235,31 +258,42 @@ class Connection : public Client {
   }
 
   Status handle(const json& message) {
-    const auto type = message.value("type", "");
-    const auto id = message.value("id", std::int64_t{0});
+    const auto type = protocol::text(message, "type");
+    const auto id = protocol::integer(message, "id");
     const std::lock_guard lock(mutex_);
     if (type == "assignment") {
       MUSTER_TRY(assignment, assignment_from_json(message));
       assignment_ = std::move(assignment);
     } else if (type == "proposal") {
-      const bool accepted = gate_.propose(id, message.value("step", std::int64_t{0}));
+      const bool accepted = gate_.propose(id, protocol::integer(message, "step"));
       outbox_.push_back(
           {{"type", "answer"}, {"id", id}, {"accepted", accepted}, {"step", gate_.passed()}});
       wake();
     } else if (type == "withdraw") {
       gate_.withdraw(id);
     } else if (type == "commit") {
-      gate_.commit(id, message.value("boundary", json::object()));
+      gate_.commit(id, message.contains("boundary") ? message["boundary"] : json::object());
     } else if (type == "published") {
-      const auto error = message.value("error", "");
-      published_.emplace(message.value("step", std::int64_t{-1}),
+      const auto error = protocol::text(message, "error");
+      published_.emplace(protocol::integer(message, "step"),
                          error.empty() ? Status() : Status(Error{Code::io, error}));
+    } else if (type == "over") {
+      const bool stopped = message.contains("stopped") && message["stopped"] == true;
+      sent_home_ = stopped ? exit_left : exit_finished;
+      return Error{Code::aborted, "the run was over before this rank was needed"};
     } else if (type == "abort") {
-      return Error{static_cast<Code>(message.value("code", static_cast<int>(Code::aborted))),
-                   message.value("message", "the attempt was ended")};
+      return aborted(message);
     }
     changed_.notify_all();
     return {};
+  }
+
+  static Error aborted(const json& message) {
+    const auto code = protocol::integer(message, "code");
+    const bool known = code >= 0 && code <= static_cast<int>(Code::internal);
+    const auto words = protocol::text(message, "message");
+    return {known ? static_cast<Code>(code) : Code::aborted,
+            words.empty() ? "the attempt was ended" : words};
   }
 
   void lost(const Error& error) {
@@ -282,12 +316,13 @@ class Connection : public Client {
   std::string job_uid_;
   std::atomic<bool> closing_{false}, leave_said_{false};
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<json> outbox_;
   bool flushed_ = true;
   bool done_ = false;          // this rank has said its last word
   std::optional<Error> over_;  // the attempt is over for this rank, and why
+  std::optional<int> sent_home_;
   std::optional<Assignment> assignment_;
   protocol::BoundaryGate gate_;
   std::map<std::int64_t, Status> published_;

@@ -8,12 +8,13 @@
 //   }
 //   client->finish(result);
 //
-// A thread of its own sends heartbeats (with the latest report) and receives; boundary() costs an
-// atomic load when nothing is planned. Planned changes happen at a step that the coordinator names,
-// in two phases (protocol/): boundary(k) blocks only when a change was proposed for k and its
-// commit is still on its way.
+// A thread of its own sends heartbeats (with the latest report) and receives; boundary() takes an
+// uncontended mutex when nothing is planned. Planned changes happen at a step that the coordinator
+// names, in two phases (protocol/): boundary(k) blocks only when a change was proposed for k and
+// its commit is still on its way.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -81,7 +82,8 @@ struct Report {
   std::int64_t step = 0;         // steps committed
   std::int64_t total_steps = 0;  // of the run; 0: not known yet
   Phase phase = Phase::starting;
-  std::int64_t samples = 0;  // committed, of the run
+  std::int64_t samples = 0;      // committed, of the run
+  std::int64_t own_samples = 0;  // computed by this rank in this attempt
   double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;
@@ -93,8 +95,8 @@ struct Report {
 class Client {
  public:
   // `endpoint`: host:port, retried until the deadline while it refuses. `on_abort` is called once,
-  // on the client's thread, when the attempt is over for this rank (a peer died, fenced, the
-  // coordinator is lost for longer than its grace): it must abort the communicator; the reason
+  // on the client's thread, when the attempt is over for this rank (a peer died, the coordinator is
+  // lost, the run is over before this rank was needed): it must abort the communicator; the reason
   // names who died.
   static Result<std::unique_ptr<Client>> connect(const std::string& endpoint,
                                                  const std::string& token, const Hello& hello,
@@ -102,15 +104,16 @@ class Client {
                                                  comm::Deadline deadline);
   virtual ~Client() = default;
 
-  // The resolved TrainingJob, frozen for the attempt, and the job's uid and spec hash.
+  // The resolved TrainingJob, frozen for the attempt.
   virtual const nlohmann::json& spec() const = 0;
   virtual const std::string& job_uid() const = 0;
-  // total steps etc. travel in the spec; the coordinator knows no more of training than it must.
 
-  virtual Result<Assignment> wait_assignment(comm::Deadline deadline) = 0;
-
-  // Newcomers and first starters say that they are ready to be assigned (the model is built).
-  // Called by wait_assignment itself.
+  // Says that this rank is ready (its model is built) and waits for a place in a generation. When
+  // `leave` becomes true while it waits, it asks to be sent home.
+  virtual Result<Assignment> wait_assignment(comm::Deadline deadline,
+                                             const std::atomic<bool>& leave) = 0;
+  // Sent home before it was needed: with the exit code to end with. Else nothing.
+  virtual std::optional<int> sent_home() const = 0;
 
   virtual Result<Boundary> boundary(std::int64_t step) = 0;
 
@@ -118,22 +121,24 @@ class Client {
   virtual void report(const Report& report) = 0;
   virtual void set_phase(Phase phase) = 0;
 
-  // This rank's shard of checkpoint `step` is on disk. `head` is rank 0's alone (layout, trainer
-  // state); the coordinator adds the shards and publishes the index.
-  virtual void checkpoint_written(std::int64_t step, const checkpoint::ShardRecord& shard,
-                                  int world_size, const nlohmann::json& head) = 0;
-  virtual void checkpoint_failed(std::int64_t step, const Error& error) = 0;
-  // Waits until the coordinator has published checkpoint `step`.
+  // This rank's shard of checkpoint `step`, of generation n, is on disk. `head` is rank 0's alone
+  // (layout, trainer state); the coordinator adds the shards and publishes the index.
+  virtual void checkpoint_written(std::int64_t step, std::uint64_t n,
+                                  const checkpoint::ShardRecord& shard,
+                                  const nlohmann::json& head) = 0;
+  virtual void checkpoint_failed(std::int64_t step, std::uint64_t n, const Error& error) = 0;
+  // Waits until the coordinator has published checkpoint `step`, or says which rank failed.
   virtual Status wait_published(std::int64_t step, comm::Deadline deadline) = 0;
 
   // SIGTERM: asks to leave at the next possible boundary; boundary() then says leave (or stop, when
   // it is the last rank).
   virtual void request_leave() = 0;
-  // Rank 0 may ask for an unplanned checkpoint and stop of everyone (early stopping needs none: it
-  // is arithmetic on every rank).
 
+  // Last words, one of them; each waits until it is on its way.
   // The run is complete on this rank. `result` is rank 0's summary.
   virtual Status finish(const nlohmann::json& result) = 0;
+  // This rank was told to leave or stop, and has done so.
+  virtual Status left() = 0;
   // This rank cannot go on; the attempt ends with this reason everywhere.
   virtual void fail(const Error& error) = 0;
 };

@@ -36,11 +36,8 @@ json to_json(const Hello& h) {
 }
 
 json to_json(const Report& r, double phase_age) {
-  json j{{"type", "heartbeat"},
-         {"step", r.step},
-         {"phase", name_of(r.phase)},
-         {"phaseAge", phase_age},
-         {"samples", r.samples}};
+  json j{{"type", "heartbeat"},   {"step", r.step},       {"phase", name_of(r.phase)},
+         {"phaseAge", phase_age}, {"samples", r.samples}, {"ownSamples", r.own_samples}};
   put(j, "loss", r.loss);
   put(j, "learningRate", r.learning_rate);
   put(j, "gradientNorm", r.gradient_norm);

@@ -144,7 +144,7 @@ void Server::poll_once() {
   std::uint64_t count;
   [[maybe_unused]] const auto n = ::read(wake_, &count, sizeof(count));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (fds[i + 2].revents != 0) serve(ids[i], fds[i + 2].revents);
+    if (fds[i + 2].revents != 0) serve(ids[i]);
   }
   if (fds[0].revents != 0) accept_peer();
 }
@@ -165,7 +165,7 @@ void Server::accept_peer() {
   peers_.emplace(next_id_++, std::move(peer));
 }
 
-void Server::serve(MemberId id, short) {
+void Server::serve(MemberId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   std::vector<json> messages;
@@ -208,8 +208,12 @@ Status Server::register_rank(MemberId id, Peer& peer, const json& message) {
                       {"jobUid", options_.job_uid},
                       {"spec", options_.spec}});
   MUSTER_CHECK_OK(peer.socket->flush());
-  const std::lock_guard lock(mutex_);
-  membership_.joined(id, message["hello"], now());
+  protocol::Membership::Actions actions;
+  {
+    const std::lock_guard lock(mutex_);
+    actions = membership_.joined(id, message["hello"], now());
+  }
+  carry_out(actions);
   return {};
 }
 
@@ -244,6 +248,9 @@ void Server::carry_out(const protocol::Membership::Actions& actions) {
         carry_out(next);
         break;
       }
+      case protocol::Action::drop:
+        peers_.erase(action.to);
+        break;
       case protocol::Action::end:
         ended_ = true;
         break;

@@ -50,7 +50,7 @@ class Server {
   };
   explicit Server(ServerOptions options);
   void accept_peer();
-  void serve(protocol::MemberId id, short events);
+  void serve(protocol::MemberId id);
   Status handle(protocol::MemberId id, Peer& peer, const nlohmann::json& message);
   Status register_rank(protocol::MemberId id, Peer& peer, const nlohmann::json& message);
   void drop(protocol::MemberId id);

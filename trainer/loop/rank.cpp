@@ -73,6 +73,10 @@ Error cause_of(const Error& error, const AbortSwitch& abort_switch) {
 }
 
 int report(const Error& error, coordinator::Client& client, const AbortSwitch& abort_switch) {
+  if (const auto code = client.sent_home()) {
+    log::info(error.message);
+    return *code;
+  }
   const auto cause = cause_of(error, abort_switch);
   log::error(cause.message);
   if (!abort_switch.reason()) client.fail(cause);

@@ -2,11 +2,8 @@
 
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <thread>
 
 #include "common/log.h"
-#include "trainer/checkpoint/export.h"
 #include "trainer/strategy/schedule.h"
 
 namespace muster::loop {
@@ -41,14 +38,14 @@ Trainer::Trainer(const Equipment& equipment)
 
 Result<Outcome> Trainer::run() {
   with_.client.set_phase(coordinator::Phase::waiting);
-  MUSTER_TRY(first, with_.client.wait_assignment(comm::in(seconds(3600))));
+  MUSTER_TRY(first, with_.client.wait_assignment(comm::in(seconds(3600)), with_.leave_requested));
   MUSTER_CHECK_OK(join(first));
   resumed_at_ = last_snapshot_ = step_;
   started_ = now();
   while (true) {
     MUSTER_TRY(outcome, at_boundary());
     if (outcome) return *outcome;
-    if (step_ >= run_.total_steps || tracker_.stop) return finish();
+    if (over()) return finish();
     if (auto status = train_step(); !status.ok()) {
       return status.error().while_doing("step " + std::to_string(step_));
     }
@@ -61,10 +58,17 @@ Result<Outcome> Trainer::run() {
 Result<std::optional<Outcome>> Trainer::at_boundary() {
   if (with_.leave_requested) with_.client.request_leave();
   MUSTER_TRY(boundary, with_.client.boundary(step_));
+  // At the end no change is worth its while: all finish.
+  if (over()) return std::optional<Outcome>();
   if (boundary.checkpoint || checkpoint_wanted()) snapshot();
-  if (boundary.leave) return std::optional(Outcome::left);
+  if (boundary.leave) {
+    writer_.wait_idle();
+    MUSTER_CHECK_OK(with_.client.left());
+    return std::optional(Outcome::left);
+  }
   if (boundary.stop) {
     MUSTER_CHECK_OK(complete_checkpoint());
+    MUSTER_CHECK_OK(with_.client.left());
     return std::optional(Outcome::stopped);
   }
   if (boundary.regroup) MUSTER_CHECK_OK(join(*boundary.regroup));
@@ -213,6 +217,7 @@ Status Trainer::train_step() {
   split.optimizer = now() - reduced;
   tracker_.loss = loss;
   trained_samples_ += sums.samples;
+  own_samples_ += local.samples;
   return record({step_, samples(), loss, rate, norm, split,
                  static_cast<double>(sums.samples) / split.total()},
                 local.samples);
@@ -239,6 +244,7 @@ Status Trainer::record(const StepRecord& record, std::int64_t own_samples) {
   report.total_steps = run_.total_steps;
   report.phase = coordinator::Phase::optimizer;
   report.samples = record.samples;
+  report.own_samples = own_samples_;
   report.loss = record.loss;
   report.learning_rate = record.learning_rate;
   report.gradient_norm = record.gradient_norm;
@@ -306,15 +312,15 @@ void Trainer::snapshot() {
   writer_.snapshot(step_, assignment_.generation.epoch, assignment_.rank,
                    static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end),
                    with_.state.buffers(),
-                   [this, step = step_, world_size = assignment_.world_size,
+                   [this, step = step_, n = assignment_.generation.n,
                     head](const Result<checkpoint::ShardRecord>& shard) {
                      if (shard.ok()) {
                        ++with_.metrics.checkpoints;
-                       with_.client.checkpoint_written(step, *shard, world_size, head);
+                       with_.client.checkpoint_written(step, n, *shard, head);
                      } else {
                        ++with_.metrics.checkpoint_failures;
                        log::error(shard.error().message, {{"checkpoint", step}});
-                       with_.client.checkpoint_failed(step, shard.error());
+                       with_.client.checkpoint_failed(step, n, shard.error());
                      }
                    });
 }

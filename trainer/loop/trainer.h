@@ -82,6 +82,8 @@ class Trainer {
   Status complete_checkpoint();
   comm::Deadline step_deadline() const;
   bool leader() const { return assignment_.rank == 0; }
+  // The end of the run: arithmetic that every rank answers alike.
+  bool over() const { return step_ >= run_.total_steps || tracker_.stop; }
   std::int64_t samples() const { return step_range(run_, step_).begin; }
 
   Equipment with_;
@@ -99,6 +101,7 @@ class Trainer {
   std::int64_t resumed_at_ = 0;
   double started_ = 0;                // seconds of the steady clock at the first step
   std::int64_t trained_samples_ = 0;  // since started_, over all ranks
+  std::int64_t own_samples_ = 0;      // the same, of this rank
 };
 
 // Mean loss and accuracy over the whole validation set, each rank computing its part; alike on all.

@@ -4,6 +4,7 @@
 
 #include "common/crypto.h"
 #include "common/exit_code.h"
+#include "trainer/protocol/fields.h"
 #include "trainer/protocol/split.h"
 
 namespace muster::protocol {
@@ -13,17 +14,6 @@ using nlohmann::json;
 
 constexpr std::int64_t longest_lead = 4096;
 constexpr double linger_seconds = 5;
-
-std::int64_t integer(const json& message, const char* name, std::int64_t otherwise = -1) {
-  const auto found = message.find(name);
-  return found != message.end() && found->is_number_integer() ? found->get<std::int64_t>()
-                                                              : otherwise;
-}
-
-std::string text(const json& message, const char* name) {
-  const auto found = message.find(name);
-  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 }  // namespace
 
@@ -50,7 +40,7 @@ std::vector<MemberId> Membership::in_generation() const {
 std::vector<MemberId> Membership::waiting() const {
   std::vector<MemberId> ids;
   for (const auto& [id, m] : members_) {
-    if (m.rank < 0 && m.ready && !m.done) ids.push_back(id);
+    if (!m.takes_part() && m.ready && !m.done) ids.push_back(id);
   }
   std::sort(ids.begin(), ids.end(), [this](auto a, auto b) {
     const auto& x = members_.at(a).pod;
@@ -64,13 +54,26 @@ int Membership::count_ranks() const {
   return static_cast<int>(in_generation().size());
 }
 
+// A second connection of one identity means that the first is dead, whether we know it or not.
 Membership::Actions Membership::joined(MemberId id, const json& hello, double now) {
+  Actions out;
+  const auto uid = text(hello, "podUid");
+  std::vector<MemberId> fenced;
+  for (const auto& [other, m] : members_) {
+    const bool same = !uid.empty() && text(m.hello, "podUid") == uid &&
+                      integer(m.hello, "localRank", 0) == integer(hello, "localRank", 0);
+    if (same && !m.gone && !m.done) fenced.push_back(other);
+  }
+  for (const auto other : fenced) {
+    out.push_back({Action::drop, other, {}});
+    for (auto& action : disconnected(other, now)) out.push_back(std::move(action));
+  }
   Member member;
   member.hello = hello;
   member.pod = text(hello, "pod");
   member.last_seen = now;
   members_[id] = std::move(member);
-  return {};
+  return out;
 }
 
 Membership::Actions Membership::received(MemberId id, const json& message, double now) {
@@ -85,7 +88,8 @@ Membership::Actions Membership::received(MemberId id, const json& message, doubl
   if (type == "answer") on_answer(id, message, out);
   if (type == "shard") on_shard(id, message, out);
   if (type == "finished") on_finished(id, message, out);
-  if (type == "leave") member.leaving = true;
+  if (type == "leave") on_leave(id, out);
+  if (type == "left") on_left(id, message, out);
   if (type == "failed") {
     const auto code = integer(message, "code", static_cast<int>(Code::internal));
     const bool known = code >= 0 && code <= static_cast<int>(Code::internal);
@@ -104,7 +108,25 @@ void Membership::on_ready(MemberId id, Actions& out) {
 void Membership::on_heartbeat(Member& member, const json& message) {
   member.report = message;
   member.step = std::max(member.step, integer(message, "step"));
-  if (member.rank == 0) progress_ = message;
+  member.own_samples = std::max(member.own_samples, integer(message, "ownSamples"));
+  if (member.rank == 0) progress_ = numbers(message);
+}
+
+// One that no generation has taken in may go at once.
+void Membership::on_leave(MemberId id, Actions& out) {
+  auto& member = members_[id];
+  member.leaving = true;
+  if (!member.takes_part() && !member.done) send_home(id, true, out);
+}
+
+void Membership::on_left(MemberId id, const json& message, Actions& out) {
+  auto& member = members_[id];
+  on_heartbeat(member, message);
+  if (member.leaves_at < 0 && !member.done) {
+    fail({Code::peer_lost, member.pod + " left without having been told to"}, member.pod, out);
+  }
+  member.done = true;
+  settle(out);
 }
 
 // The first generation: nobody has state.
@@ -113,6 +135,7 @@ void Membership::begin(Actions& out) {
   ids.resize(static_cast<std::size_t>(rules_.workers));
   for (std::size_t r = 0; r < ids.size(); ++r) members_[ids[r]].rank = static_cast<int>(r);
   ++generation_;
+  publication_.begin_generation(generation_, ids);
   key_ = crypto::to_hex(crypto::random_bytes(32));
   phase_ = Phase::running;
   for (const auto id : ids) {
@@ -212,11 +235,12 @@ void Membership::commit(Actions& out) {
     change_->checkpoint = rules_.checkpoints;
   }
   const auto change = *change_;
+  newcomers_.clear();
   if (change.regroup) {
     regroup(out);
   } else {
     for (const auto id : in_generation()) {
-      if (change.stop) members_[id].done = true;
+      if (change.stop) members_[id].leaves_at = change.step;
       send(out, id,
            {{"type", "commit"},
             {"id", change.id},
@@ -242,12 +266,14 @@ void Membership::regroup(Actions& out) {
   }
   std::vector<int> newcomers;
   for (auto r = survivors; r < next.size(); ++r) newcomers.push_back(static_cast<int>(r));
+  newcomers_.assign(next.begin() + static_cast<std::ptrdiff_t>(survivors), next.end());
   ++generation_;
+  publication_.begin_generation(generation_, next);
   key_ = crypto::to_hex(crypto::random_bytes(32));
   for (const auto id : old) {
     if (!members_[id].leaving) continue;
     members_[id].rank = -1;
-    members_[id].done = true;
+    members_[id].leaves_at = change.step;
     send(out, id, {{"type", "commit"}, {"id", change.id}, {"boundary", {{"leave", true}}}});
   }
   for (std::size_t r = 0; r < next.size(); ++r) {
@@ -264,31 +290,23 @@ void Membership::regroup(Actions& out) {
 }
 
 void Membership::on_shard(MemberId id, const json& message, Actions& out) {
-  const auto& member = members_[id];
-  const auto step = integer(message, "step");
-  if (member.rank < 0 && !member.done) return;
-  if (message.contains("error")) {
-    // A checkpoint that failed is not published; training goes on with the one before it.
-    shards_.erase(step);
-    heads_.erase(step);
-    return;
+  const auto progress = publication_.acknowledge(id, message);
+  if (!progress.ok()) {
+    const auto& pod = members_[id].pod;
+    return fail({progress.error().code, pod + " " + progress.error().message}, pod, out);
   }
-  if (!message.contains("shard") || !message["shard"].is_object()) return;
-  const auto rank = static_cast<int>(integer(message["shard"], "rank"));
-  expected_.try_emplace(step, static_cast<int>(integer(message, "worldSize")));
-  shards_[step][rank] = message["shard"];
-  if (message.contains("head") && message["head"].is_object()) heads_[step] = message["head"];
-  if (static_cast<int>(shards_[step].size()) != expected_[step] || !heads_.contains(step)) return;
-  json shards = json::array();
-  for (const auto& [r, shard] : shards_[step]) shards.push_back(shard);
-  out.push_back({Action::publish, 0, {{"head", heads_[step]}, {"shards", shards}, {"step", step}}});
+  if (progress->state == Publication::Progress::complete) {
+    out.push_back({Action::publish, 0, progress->description});
+  }
+  // Training goes on with the checkpoint before it.
+  if (progress->state == Publication::Progress::failed) {
+    const Error why{Code::io, progress->why};
+    for (auto& action : published(progress->step, why)) out.push_back(std::move(action));
+  }
 }
 
 Membership::Actions Membership::published(std::int64_t step, const Status& status) {
   Actions out;
-  shards_.erase(step);
-  heads_.erase(step);
-  expected_.erase(step);
   if (status.ok()) published_step_ = std::max(published_step_, step);
   json message{{"type", "published"}, {"step", step}};
   if (!status.ok()) message["error"] = status.error().message;
@@ -298,34 +316,74 @@ Membership::Actions Membership::published(std::int64_t step, const Status& statu
 
 void Membership::on_finished(MemberId id, const json& message, Actions& out) {
   auto& member = members_[id];
+  on_heartbeat(member, message);
   member.done = true;
-  if (member.rank == 0 && message.contains("result")) result_ = message["result"];
+  finished_ = true;
+  if (message.contains("result")) result_ = message["result"];
   if (change_) {
     withdraw(out);
     change_.reset();
   }
-  const auto ranks = in_generation();
-  const bool all =
-      std::all_of(ranks.begin(), ranks.end(), [this](auto r) { return members_[r].done; });
-  if (all && phase_ == Phase::running) phase_ = Phase::succeeded;
+  void_change(member.step, out);
+  settle(out);
+}
+
+// The run has come to its end before the last committed change could happen: nobody will join.
+void Membership::void_change(std::int64_t finished_at, Actions& out) {
+  if (finished_at > last_change_step_) return;
+  for (const auto id : newcomers_) {
+    if (!members_.contains(id)) continue;
+    members_[id].rank = -1;
+    send_home(id, false, out);
+  }
+  newcomers_.clear();
+}
+
+void Membership::send_home(MemberId id, bool stopped, Actions& out) {
+  members_[id].done = true;
+  send(out, id, {{"type", "over"}, {"stopped", stopped}});
+}
+
+// The outcome is known when everyone who takes part has said the last word.
+void Membership::settle(Actions& out) {
+  const bool all = std::all_of(members_.begin(), members_.end(), [](const auto& m) {
+    return !m.second.takes_part() || m.second.done;
+  });
+  if (all && (phase_ == Phase::running || phase_ == Phase::stopping)) {
+    phase_ = finished_ ? Phase::succeeded : Phase::stopped;
+    for (const auto id : waiting()) send_home(id, !finished_, out);
+  }
   check_ended(out);
+}
+
+// Those who go on have passed the boundary at which it left: nobody needs it any more.
+bool Membership::handed_over(const Member& leaver) const {
+  return leaver.rank < 0 && leaver.leaves_at >= 0 &&
+         std::all_of(members_.begin(), members_.end(), [&leaver](const auto& m) {
+           return m.second.rank < 0 || m.second.done || m.second.step >= leaver.leaves_at;
+         });
 }
 
 Membership::Actions Membership::disconnected(MemberId id, double) {
   Actions out;
   const auto found = members_.find(id);
   if (found == members_.end()) return out;
-  const auto member = found->second;
-  if (member.rank >= 0 && !member.done && (phase_ == Phase::running || phase_ == Phase::stopping)) {
-    fail({Code::peer_lost, member.pod + " (rank " + std::to_string(member.rank) +
-                               ") died: its connection closed at step " +
+  auto& member = found->second;
+  member.gone = true;
+  if (!member.takes_part()) {
+    members_.erase(found);
+    check_ended(out);
+    return out;
+  }
+  const bool expected = member.done || handed_over(member);
+  member.done = true;
+  if (!expected && (phase_ == Phase::running || phase_ == Phase::stopping)) {
+    const auto who = member.rank >= 0 ? " (rank " + std::to_string(member.rank) + ")" : "";
+    fail({Code::peer_lost, member.pod + who + " died: its connection closed at step " +
                                std::to_string(std::max<std::int64_t>(0, member.step))},
          member.pod, out);
   }
-  // A finished member's rank stays known for the count of who is done.
-  found->second.gone = true;
-  if (member.rank < 0) members_.erase(id);
-  check_ended(out);
+  settle(out);
   return out;
 }
 
@@ -334,12 +392,7 @@ Membership::Actions Membership::stop_requested(double now) {
   stop_wanted_ = true;
   if (phase_ == Phase::starting) {
     phase_ = Phase::stopped;
-    for (const auto& [id, m] : members_) {
-      send(out, id,
-           {{"type", "abort"},
-            {"code", static_cast<int>(Code::aborted)},
-            {"message", "stopped before the first step"}});
-    }
+    for (const auto& [id, m] : members_) send(out, id, {{"type", "over"}, {"stopped", true}});
     out.push_back({Action::end, 0, {}});
     return out;
   }
@@ -350,15 +403,11 @@ Membership::Actions Membership::stop_requested(double now) {
 Membership::Actions Membership::tick(double now) {
   Actions out;
   if (phase_ == Phase::starting || phase_ == Phase::running || phase_ == Phase::stopping) {
+    std::vector<MemberId> silent;
     for (const auto& [id, m] : members_) {
-      // Who was told to stop is expected to end, not to fall silent.
-      const bool expected = m.gone || (m.done && phase_ != Phase::stopping);
-      if (expected || now - m.last_seen < rules_.heartbeat_timeout) continue;
-      fail({Code::peer_lost, m.pod + " has not been heard of for " +
-                                 std::to_string(static_cast<int>(now - m.last_seen)) + " s"},
-           m.pod, out);
-      break;
+      if (!m.gone && !m.done && now - m.last_seen >= rules_.heartbeat_timeout) silent.push_back(id);
     }
+    for (const auto id : silent) on_silence(id, now, out);
     want_change(now, out);
   }
   const bool over =
@@ -368,8 +417,20 @@ Membership::Actions Membership::tick(double now) {
   return out;
 }
 
+void Membership::on_silence(MemberId id, double now, Actions& out) {
+  const auto& m = members_[id];
+  const bool needed = m.takes_part() ? !handed_over(m) : phase_ == Phase::starting;
+  if (needed) {
+    const auto seconds = std::to_string(static_cast<int>(now - m.last_seen));
+    return fail({Code::peer_lost, m.pod + " has not been heard of for " + seconds + " s"}, m.pod,
+                out);
+  }
+  out.push_back({Action::drop, id, {}});
+  for (auto& action : disconnected(id, now)) out.push_back(std::move(action));
+}
+
 void Membership::fail(const Error& error, const std::string& pod, Actions& out) {
-  if (phase_ == Phase::failed || phase_ == Phase::succeeded) return;
+  if (phase_ == Phase::failed || phase_ == Phase::succeeded || phase_ == Phase::stopped) return;
   phase_ = Phase::failed;
   failure_ = error;
   failed_pod_ = pod;
@@ -383,9 +444,9 @@ void Membership::fail(const Error& error, const std::string& pod, Actions& out) 
 // Over when the outcome is known and nobody is connected any more.
 void Membership::check_ended(Actions& out) {
   // Newcomers that no generation has taken in do not hold up the end.
-  const bool alone = std::all_of(members_.begin(), members_.end(),
-                                 [](const auto& m) { return m.second.gone || m.second.rank < 0; });
-  if (phase_ == Phase::stopping && alone) phase_ = Phase::stopped;
+  const bool alone = std::all_of(members_.begin(), members_.end(), [](const auto& m) {
+    return m.second.gone || !m.second.takes_part();
+  });
   const bool over =
       phase_ == Phase::succeeded || phase_ == Phase::failed || phase_ == Phase::stopped;
   if (over && alone) out.push_back({Action::end, 0, {}});
@@ -399,12 +460,18 @@ json Membership::state() const {
                        {"step", std::max<std::int64_t>(0, m.step)},
                        {"phase", text(m.report, "phase")}});
   }
+  std::int64_t computed = 0;
+  for (const auto& [id, m] : members_) computed += m.own_samples;
   json progress = progress_;
-  for (const char* inner : {"type", "phase", "phaseAge"}) progress.erase(inner);
-  json state{
-      {"phase", name_of(phase_)},   {"generation", {{"epoch", rules_.epoch}, {"n", generation_}}},
-      {"worldSize", count_ranks()}, {"members", members},
-      {"progress", progress},       {"recoveries", 0}};
+  for (const char* inner : {"phaseAge", "ownSamples"}) progress.erase(inner);
+  json state{{"phase", name_of(phase_)},
+             {"generation", {{"epoch", rules_.epoch}, {"n", generation_}}},
+             {"worldSize", count_ranks()},
+             {"members", members},
+             {"progress", progress},
+             // What each rank says that it has computed, in all: no more and no less than was
+             // committed since the attempt's first step, once it is over.
+             {"ledger", {{"firstStep", rules_.start_step}, {"samplesComputed", computed}}}};
   if (published_step_ >= 0) state["checkpointStep"] = published_step_;
   if (failure_) {
     state["failure"] = {{"message", failure_->message},

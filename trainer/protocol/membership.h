@@ -7,6 +7,10 @@
 // how far it is, and a later k is proposed; when all have promised, the change is committed. So no
 // two ranks ever disagree about the step of a change, and nobody waits unless a change is on its
 // way. An unplanned loss ends the attempt for everyone, with a reason that names who was lost.
+//
+// A rank's end is expected after its last word ("finished", or "left" once it was told to leave or
+// stop), never before: others may still need it. A run may end before the step of a committed
+// change; then the change is void, and its newcomers are sent home.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +22,9 @@
 #include <vector>
 
 #include "common/result.h"
+#include "trainer/protocol/publication.h"
 
 namespace muster::protocol {
-
-using MemberId = std::int64_t;  // one connection; never used twice
 
 struct Rules {
   std::uint64_t epoch = 1;  // the coordinator's incarnation
@@ -36,8 +39,8 @@ struct Rules {
 };
 
 struct Action {
-  enum Kind { send, publish, end } kind = send;
-  MemberId to = 0;         // send
+  enum Kind { send, publish, drop, end } kind = send;
+  MemberId to = 0;         // send; drop: close its connection, which is no news to us
   nlohmann::json message;  // send: the frame; publish: {head, shards}
 };
 
@@ -50,11 +53,15 @@ struct Member {
   std::string pod;
   int rank = -1;  // -1: not in the generation
   bool ready = false;
-  bool leaving = false;
-  bool done = false;       // finished, left or stopped: its end is expected
-  bool gone = false;       // its connection has closed
-  std::int64_t step = -1;  // the boundary it was last known to have passed
+  bool leaving = false;          // it has asked to leave
+  std::int64_t leaves_at = -1;   // it was told to leave or stop at this boundary
+  bool done = false;             // it has said its last word
+  bool gone = false;             // its connection has closed
+  std::int64_t step = -1;        // the boundary it was last known to have passed
+  std::int64_t own_samples = 0;  // that it has computed in this attempt
   double last_seen = 0;
+  // Of the generation, or still needed by it.
+  bool takes_part() const { return rank >= 0 || leaves_at >= 0; }
 };
 
 class Membership {
@@ -90,7 +97,12 @@ class Membership {
   void on_answer(MemberId id, const nlohmann::json& message, Actions& out);
   void on_shard(MemberId id, const nlohmann::json& message, Actions& out);
   void on_finished(MemberId id, const nlohmann::json& message, Actions& out);
+  void on_leave(MemberId id, Actions& out);
+  void on_left(MemberId id, const nlohmann::json& message, Actions& out);
   void begin(Actions& out);
+  void void_change(std::int64_t finished_at, Actions& out);
+  void send_home(MemberId id, bool stopped, Actions& out);
+  void settle(Actions& out);
   void want_change(double now, Actions& out);
   void propose(Actions& out);
   void withdraw(Actions& out);
@@ -98,9 +110,11 @@ class Membership {
   void regroup(Actions& out);
   nlohmann::json assignment(const std::vector<MemberId>& ranks, std::int64_t step, int state_from,
                             const std::vector<int>& newcomers) const;
+  void on_silence(MemberId id, double now, Actions& out);
   void fail(const Error& error, const std::string& pod, Actions& out);
   std::vector<MemberId> in_generation() const;
   std::vector<MemberId> waiting() const;
+  bool handed_over(const Member& leaver) const;
   int count_ranks() const;
   void check_ended(Actions& out);
   static void send(Actions& out, MemberId to, nlohmann::json message);
@@ -117,9 +131,9 @@ class Membership {
   bool checkpoint_wanted_ = false;
   double last_checkpoint_time_ = -1;
   double ended_at_ = -1;
-  std::map<std::int64_t, std::map<int, nlohmann::json>> shards_;  // by step, by rank
-  std::map<std::int64_t, nlohmann::json> heads_;
-  std::map<std::int64_t, int> expected_;  // ranks of the generation that writes it
+  std::vector<MemberId> newcomers_;  // of the last regroup
+  bool finished_ = false;            // somebody has come to the end of the run
+  Publication publication_;
   std::int64_t published_step_ = -1;
   std::optional<Error> failure_;
   std::string failed_pod_;

@@ -177,19 +177,133 @@ TEST_F(MembershipTest, ATooLateAnswerMovesTheStep) {
   EXPECT_GT(out[2].message["step"].get<std::int64_t>(), step + 10);
 }
 
+// A shard of checkpoint 5 as `rank` of generation `n` acknowledges it.
+json shard(int rank, std::uint64_t n = 1) {
+  json message{{"type", "shard"}, {"step", 5}, {"generation", n}, {"shard", {{"rank", rank}}}};
+  if (rank == 0) message["head"] = {{"a", 1}};
+  return message;
+}
+
 TEST_F(MembershipTest, ACheckpointIsPublishedAfterTheLastShard) {
   start(2, 2);
-  const json shard0{{"type", "shard"},
-                    {"step", 5},
-                    {"worldSize", 2},
-                    {"shard", {{"rank", 0}}},
-                    {"head", {{"a", 1}}}};
-  const json shard1{{"type", "shard"}, {"step", 5}, {"worldSize", 2}, {"shard", {{"rank", 1}}}};
-  EXPECT_TRUE(m->received(1, shard0, 0).empty());
-  EXPECT_TRUE(m->received(1, shard0, 0).empty());
-  const auto out = m->received(2, shard1, 0);
+  EXPECT_TRUE(m->received(1, shard(0), 0).empty());
+  EXPECT_TRUE(m->received(1, shard(0), 0).empty());
+  const auto out = m->received(2, shard(1), 0);
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].kind, Action::publish);
+  EXPECT_EQ(out[0].message["shards"].size(), 2u);
+}
+
+TEST_F(MembershipTest, AFailedShardIsToldToAllAtOnceAndNothingIsPublished) {
+  start(2, 2);
+  const auto out = m->received(
+      2, {{"type", "shard"}, {"step", 5}, {"generation", 1}, {"error", "no space left"}}, 0);
+  ASSERT_EQ(out.size(), 2u);
+  for (const auto& a : out) EXPECT_EQ(a.message["error"], "no space left");
+  EXPECT_TRUE(m->received(1, shard(0), 0).empty());
+  EXPECT_EQ(m->phase(), Phase::running);
+}
+
+TEST_F(MembershipTest, AShardOfAnotherRankOrGenerationEndsTheAttempt) {
+  for (const auto& lie : {shard(0), shard(1, 7)}) {
+    start(2, 2);
+    (void)m->received(2, lie, 0);
+    EXPECT_EQ(m->phase(), Phase::failed);
+    EXPECT_NE(m->failure()->message.find("worker-2"), std::string::npos);
+  }
+}
+
+TEST_F(MembershipTest, ASecondConnectionOfOneIdentityFencesTheFirst) {
+  Rules rules;
+  rules.workers = 1;
+  m = std::make_unique<Membership>(rules);
+  const json hello{{"pod", "worker-1"}, {"podUid", "u"}, {"localRank", 0}};
+  (void)m->joined(1, hello, 0);
+  (void)m->received(1, {{"type", "ready"}}, 0);
+  const auto out = m->joined(2, hello, 1);
+  ASSERT_FALSE(out.empty());
+  EXPECT_EQ(out[0].kind, Action::drop);
+  EXPECT_EQ(out[0].to, 1);
+  EXPECT_EQ(m->phase(), Phase::failed);
+}
+
+TEST_F(MembershipTest, AnotherLocalRankOfThePodIsNotFenced) {
+  start(1, 2);
+  EXPECT_TRUE(m->joined(8, {{"pod", "w"}, {"podUid", "u"}, {"localRank", 0}}, 0).empty());
+  EXPECT_TRUE(m->joined(9, {{"pod", "w"}, {"podUid", "u"}, {"localRank", 1}}, 0).empty());
+}
+
+TEST_F(MembershipTest, AJoinPastTheEndSendsTheNewcomerHome) {
+  start(1, 2);
+  (void)m->joined(9, {{"pod", "worker-9"}}, 0);
+  ASSERT_EQ(promise(m->received(9, {{"type", "ready"}}, 0)).size(), 2u);
+  const auto out = m->received(1, {{"type", "finished"}, {"step", 1}, {"result", {{"x", 1}}}}, 0);
+  ASSERT_FALSE(out.empty());
+  EXPECT_EQ(out[0].to, 9);
+  EXPECT_EQ(out[0].message["type"], "over");
+  EXPECT_EQ(m->phase(), Phase::succeeded);
+  EXPECT_EQ(m->state()["result"]["x"], 1);
+}
+
+TEST_F(MembershipTest, AStopPastTheEndIsASuccess) {
+  start(1, 1);
+  ASSERT_EQ(promise(m->stop_requested(0)).size(), 1u);
+  (void)m->received(1, {{"type", "finished"}, {"step", 1}}, 0);
+  EXPECT_EQ(m->phase(), Phase::succeeded);
+}
+
+TEST_F(MembershipTest, AStopIsOverWhenEverybodyHasSaidSo) {
+  start(2, 2);
+  ASSERT_EQ(promise(m->stop_requested(0)).size(), 2u);
+  EXPECT_EQ(m->phase(), Phase::stopping);
+  (void)m->received(1, {{"type", "left"}, {"step", 2}}, 0);
+  EXPECT_EQ(m->phase(), Phase::stopping);
+  (void)m->received(2, {{"type", "left"}, {"step", 2}}, 0);
+  EXPECT_EQ(m->phase(), Phase::stopped);
+}
+
+TEST_F(MembershipTest, ADeathBeforeTheCommittedStopIsADeath) {
+  start(2, 2);
+  ASSERT_EQ(promise(m->stop_requested(0)).size(), 2u);
+  (void)m->disconnected(1, 0);
+  EXPECT_EQ(m->phase(), Phase::failed);
+}
+
+TEST_F(MembershipTest, ALeaverIsNeededUntilTheOthersHavePassedItsBoundary) {
+  for (const bool passed : {false, true}) {
+    start(3, 3);
+    const auto out = promise(m->received(2, {{"type", "leave"}}, 0));
+    ASSERT_EQ(out.size(), 3u);
+    for (const MemberId id : {1, 3}) {
+      (void)m->received(id, {{"type", "heartbeat"}, {"step", passed ? 99 : 1}}, 4);
+    }
+    (void)m->tick(4);  // the leaver is silent
+    EXPECT_EQ(m->phase(), passed ? Phase::running : Phase::failed);
+  }
+}
+
+TEST_F(MembershipTest, OneThatWaitsMayLeaveAtOnceAndItsSilenceHurtsNobody) {
+  start(1, 1);
+  (void)m->joined(8, {{"pod", "worker-8"}}, 0);
+  (void)m->received(8, {{"type", "ready"}}, 0);
+  const auto out = m->received(8, {{"type", "leave"}}, 0);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message, json({{"type", "over"}, {"stopped", true}}));
+  (void)m->joined(9, {{"pod", "worker-9"}}, 0);
+  (void)m->received(1, {{"type", "heartbeat"}, {"step", 1}}, 4);
+  const auto later = m->tick(4);
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].kind, Action::drop);
+  EXPECT_EQ(m->phase(), Phase::running);
+}
+
+TEST_F(MembershipTest, WhatIsOfAnotherTypeIsIgnored) {
+  start(1, 1);
+  (void)m->received(1, {{"type", "heartbeat"}, {"step", "x"}, {"samples", json::array()}}, 0);
+  EXPECT_EQ(m->state()["progress"], json::object());
+  (void)m->received(1, {{"type", "answer"}, {"id", "x"}, {"accepted", 1}}, 0);
+  (void)m->received(1, {{"type", "finished"}, {"step", nullptr}, {"ownSamples", "x"}}, 0);
+  EXPECT_EQ(m->phase(), Phase::succeeded);
 }
 
 }  // namespace

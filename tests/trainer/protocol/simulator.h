@@ -1,6 +1,6 @@
 // One thread, a virtual clock and a virtual network around the real state machines: Membership on
-// one side, a BoundaryGate and a scripted training loop on the other. Everything follows from the
-// seed.
+// one side, a BoundaryGate and a scripted training loop on the other; attempt after attempt, each
+// from the newest published checkpoint. Everything follows from the seed.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class Simulation {
 
  private:
   using json = nlohmann::json;
-  enum class RankState { building, waiting, training, ended, dead };
+  // finishing: at its end, the last checkpoint not yet published. leaving: the same, but told to.
+  enum class RankState { building, waiting, training, finishing, leaving, ended, dead };
   struct Rank {
     MemberId id = 0;
     RankState state = RankState::building;
@@ -34,7 +35,9 @@ class Simulation {
     std::uint64_t generation = 0;
     int rank = -1, world = 0;
     std::vector<std::int64_t> shares;
-    std::int64_t snapshot = -1;
+    std::int64_t own_samples = 0;
+    std::int64_t awaits = -1;  // the checkpoint to be published before its last word
+    std::string uid;
   };
   struct Packet {
     double at;
@@ -48,12 +51,22 @@ class Simulation {
 
   double random(double low, double high);
   bool chance(double p) { return random(0, 1) < p; }
-  void start_rank();
+  void start_attempt();
+  void run_attempt();
+  void check_attempt();
+  void start_rank(const std::string& uid = "");
   void deliver(const Packet& packet);
   void to_coordinator(MemberId id, json message, bool close = false);
   void carry_out(const Membership::Actions& actions);
   void step_rank(Rank& rank);
   void enter(Rank& rank, const json& assignment);
+  bool at_boundary(Rank& rank);
+  void snapshot(Rank& rank);
+  void await_last_checkpoint(Rank& rank, RankState state);
+  void last_word(Rank& rank, json message);
+  void close(Rank& rank);
+  void check_progress();
+  bool peer_is_dead(const Rank& rank) const;
   bool commit_step(Rank& rank);
   void faults();
   void broken(const std::string& what) {
@@ -70,12 +83,14 @@ class Simulation {
   std::uint64_t order_ = 0;
   MemberId next_id_ = 1;
   std::int64_t total_steps_ = 0;
-  bool ended_ = false, stop_sent_ = false;
-  double killed_at_ = -1, last_progress_ = 0;
+  bool ended_ = false, stop_sent_ = false, killed_ = false;
+  int attempts_ = 0;
+  double last_progress_ = 0;
   // The ledger: who contributed to a step of a generation, and the samples that the step took.
   std::map<std::int64_t, std::map<std::uint64_t, std::map<int, std::int64_t>>> ledger_;
+  std::map<std::uint64_t, std::set<int>> connected_;    // ranks that have entered a generation
   std::map<std::int64_t, std::uint64_t> committed_by_;  // step -> generation
-  std::set<std::int64_t> published_;
+  std::int64_t published_ = -1;
   std::string broken_;
 };
 
