@@ -7,6 +7,7 @@
 #include "trainer/model/batch_tensors.h"
 #include "trainer/model/bias_gelu.h"
 #include "trainer/model/config_reader.h"
+#include "trainer/model/projection.h"
 
 namespace muster::model {
 namespace {
@@ -14,14 +15,17 @@ namespace {
 constexpr double kEpsilon = 1e-5;  // of the layer norms
 constexpr double kInitial = 0.02;  // standard deviation of the weights
 
-// y = x W + b with W as [in, out]: the layout that GPT-2's checkpoints have. The BLAS is as fast on
-// it as on [out, in], in both directions.
+// y = x W + b with W as [in, out]: the layout that GPT-2's checkpoints have.
 struct Projection {
   torch::Tensor weight, bias;
-  torch::Tensor operator()(const torch::Tensor& x) const { return at::addmm(bias, x, weight); }
-  // residual + y, without a pass over memory of its own.
+  torch::Tensor operator()(const torch::Tensor& x) const {
+    return project(x, weight, WeightLayout::in_out, bias);
+  }
+  torch::Tensor without_bias(const torch::Tensor& x) const {
+    return project(x, weight, WeightLayout::in_out);
+  }
   torch::Tensor onto(const torch::Tensor& residual, const torch::Tensor& x) const {
-    return (residual + bias).addmm_(x, weight);
+    return project_onto(residual, x, weight, WeightLayout::in_out, bias);
   }
 };
 
@@ -69,7 +73,7 @@ struct Block {
   torch::Tensor operator()(const torch::Tensor& input, std::int64_t samples,
                            std::int64_t length) const {
     const torch::Tensor x = attn_c_proj.onto(input, attention(ln_1(input), samples, length));
-    return mlp_c_proj.onto(x, bias_gelu(at::mm(ln_2(x), mlp_c_fc.weight), mlp_c_fc.bias));
+    return mlp_c_proj.onto(x, bias_gelu(mlp_c_fc.without_bias(ln_2(x)), mlp_c_fc.bias));
   }
 };
 
@@ -193,7 +197,7 @@ class Gpt2 final : public Model {
     torch::Tensor x = at::embedding(wte_, tokens) + wpe_.narrow(0, 0, length);
     x = x.view({samples * length, spec_.hidden});
     for (const Block& block : blocks_) x = block(x, samples, length);
-    return at::linear(ln_f_(x), head_);
+    return project(ln_f_(x), head_, WeightLayout::out_in);
   }
 
   torch::Tensor next_probabilities(const std::vector<std::int64_t>& context) const {
