@@ -14,10 +14,6 @@ bool validate_document(const Document& document) {
     std::fprintf(stderr, "%s", job::describe(parsed.problems, document.source).c_str());
     return false;
   }
-  if (!parsed.warnings.empty()) {
-    std::fprintf(stderr, "%s",
-                 job::describe(parsed.warnings, document.source + " (warning)").c_str());
-  }
   std::printf("%s: %s is valid\n", document.source.c_str(), parsed.job.name.c_str());
   if (const auto supported = job::check_supported(parsed.job); !supported.ok()) {
     std::printf("%s: but this version cannot run it: %s\n", document.source.c_str(),

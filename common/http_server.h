@@ -21,7 +21,8 @@ class HttpServer {
   // Path -> what GET answers; called on the server's threads. `authorization` is the header's
   // value, "" without one.
   using Handler = std::function<HttpReply(const std::string& authorization)>;
-  // `address`: host:port; port 0 picks a free one. Errors: Code::port_in_use names the address.
+  // `address`: host:port; port 0 picks a free one. Errors: those of
+  // listen_tcp (tcp.h). A handler that throws is answered with 500.
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address,
                                                    std::map<std::string, Handler> handlers);
   ~HttpServer();

@@ -99,6 +99,11 @@ class Checker {
 
   void value(const Field& field, json& v, const std::string& path) {
     if (!has_type(field.type, v)) {
+      if (not_finite(field, v)) return report(path, "must be finite, but is " + shown(v));
+      if (too_large(field, v)) {
+        return report(
+            path, "must be between -9007199254740992 and 9223372036854775807, but is " + shown(v));
+      }
       std::string wanted = type_name(field.type);
       if (field.or_auto) wanted += " or auto";
       return report(path, "must be " + wanted + ", but is " + shown(v) + hint(field, v));
@@ -130,6 +135,19 @@ class Checker {
  private:
   void report(const std::string& path, const std::string& message) {
     problems_.push_back({path, message});
+  }
+
+  // YAML's .inf and .nan, which JSON has no numbers for.
+  static bool not_finite(const Field& field, const json& v) {
+    if ((field.type != Type::number && field.type != Type::integer) || !v.is_string()) return false;
+    auto text = v.get<std::string>();
+    for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text == ".inf" || text == "-.inf" || text == "+.inf" || text == ".nan";
+  }
+
+  // A whole number that is read as a float because it does not fit 64 bits.
+  static bool too_large(const Field& field, const json& v) {
+    return field.type == Type::integer && v.is_number_float() && std::abs(v.get<double>()) >= 9e15;
   }
 
   static std::string hint(const Field& field, const json& v) {

@@ -3,9 +3,8 @@
 //   auto documents = job::read_documents(text, "job.yaml");      // YAML or JSON, several documents
 //   auto job = job::parse(documents[0]);                          // typed, defaults filled in
 //
-// Guarantees: a document that `parse` accepts is one that the API server accepts with the CRD, and
-// the other way round. Errors: every problem of the document at once, each naming path, value and
-// remedy.
+// Guarantees: `muster run`, the coordinator and the trainer accept exactly the same documents.
+// Errors: every problem of the document at once, each naming path, value and remedy.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -22,12 +21,10 @@ struct Problem {
   std::string message;  // "must be at least 1, but is 0; ..."
 };
 
-// Either a job without problems, or its problems. `warnings` are for what is legal but surely not
-// meant.
+// Either a job without problems, or its problems.
 struct Parsed {
   TrainingJob job;
   std::vector<Problem> problems;
-  std::vector<Problem> warnings;
   bool ok() const { return problems.empty(); }
 };
 

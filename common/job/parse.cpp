@@ -24,6 +24,7 @@ class Rules {
     data();
     training();
     workers();
+    failure_rules();
   }
 
  private:
@@ -31,15 +32,23 @@ class Rules {
     found_.push_back({path, message});
   }
 
-  void name() {
-    const auto& n = job_.name;
+  static bool label(const std::string& text, std::size_t limit) {
     const auto fits = [](unsigned char c) {
       return std::islower(c) || std::isdigit(c) || c == '-';
     };
-    const bool good = !n.empty() && n.size() <= 45 &&
-                      std::islower(static_cast<unsigned char>(n[0])) && n.back() != '-' &&
-                      std::all_of(n.begin(), n.end(), fits);
-    if (good) return;
+    return !text.empty() && text.size() <= limit && text.front() != '-' && text.back() != '-' &&
+           std::all_of(text.begin(), text.end(), fits);
+  }
+
+  void name() {
+    const auto& n = job_.name;
+    if (!label(job_.name_space, 63)) {
+      wrong("metadata.namespace",
+            "must be at most 63 characters of a-z, 0-9 and -, and not start or end with -, but is "
+            "\"" +
+                job_.name_space + "\"");
+    }
+    if (label(n, 45) && std::islower(static_cast<unsigned char>(n[0]))) return;
     wrong("metadata.name",
           "must be at most 45 characters of a-z, 0-9 and -, start with a letter "
           "and not end with -, but is \"" +
@@ -116,11 +125,24 @@ class Rules {
     }
     if (!spec_.elastic_policy) return;
     const auto& e = *spec_.elastic_policy;
-    if (e.min_replicas > spec_.workers.replicas || spec_.workers.replicas > e.max_replicas) {
+    if (e.min_replicas > e.max_replicas) {
+      wrong("spec.elasticPolicy.minReplicas", "must be at most maxReplicas (" +
+                                                  std::to_string(e.max_replicas) + "), but is " +
+                                                  std::to_string(e.min_replicas));
+    } else if (e.min_replicas > spec_.workers.replicas || spec_.workers.replicas > e.max_replicas) {
       wrong("spec.workers.replicas", "must lie between elasticPolicy.minReplicas (" +
                                          std::to_string(e.min_replicas) + ") and maxReplicas (" +
                                          std::to_string(e.max_replicas) + "), but is " +
                                          std::to_string(spec_.workers.replicas));
+    }
+  }
+
+  void failure_rules() {
+    for (std::size_t i = 0; i < spec_.failure_rules.size(); ++i) {
+      const auto& rule = spec_.failure_rules[i];
+      if (!rule.on_exit_codes.empty() || !rule.on_reasons.empty()) continue;
+      wrong("spec.failurePolicy.rules[" + std::to_string(i) + "]",
+            "matches nothing; give it onExitCodes or onReasons");
     }
   }
 

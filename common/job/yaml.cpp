@@ -179,6 +179,25 @@ bool nested_too_deep(const std::string& text) {
   return false;
 }
 
+bool is_utf8(const json& value) {
+  try {
+    (void)value.dump();
+    return true;
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
+// The first line, from 1, that is not UTF-8; 0 when all are.
+std::size_t line_not_utf8(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t n = 1; std::getline(lines, line); ++n) {
+    if (!is_utf8(line)) return n;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<std::vector<json>> parse_yaml(const std::string& text, const std::string& source) {
@@ -189,6 +208,11 @@ Result<std::vector<json>> parse_yaml(const std::string& text, const std::string&
   if (nested_too_deep(text)) {
     return Error{Code::invalid_job,
                  source + ": nested deeper than " + std::to_string(yaml_depth_limit)};
+  }
+  if (const auto line = line_not_utf8(text); line > 0) {
+    return Error{Code::invalid_job, source + ": line " + std::to_string(line) +
+                                        ": a byte that is not UTF-8; save the "
+                                        "file as UTF-8"};
   }
   try {
     std::istringstream in(text);

@@ -1,5 +1,3 @@
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,6 +8,7 @@
 
 #include "common/crypto.h"
 #include "common/file.h"
+#include "common/tcp.h"
 #include "trainer/comm/communicator.h"
 
 namespace muster::comm {
@@ -29,30 +28,10 @@ class Sockets : public Listener {
   int unix_fd() const override { return unix_; }
 
   Status open_tcp(const std::string& host, std::uint16_t port) {
-    addrinfo hints{}, *found = nullptr;
-    hints.ai_family = AF_INET;
-    hints.ai_socktype = SOCK_STREAM;
-    const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-    if (code != 0) {
-      return Error{Code::io, "cannot resolve " + host + ": " + ::gai_strerror(code)};
-    }
-    sockaddr_storage address{};
-    const auto length = found->ai_addrlen;
-    std::memcpy(&address, found->ai_addr, length);
-    ::freeaddrinfo(found);
-    tcp_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int one = 1;
-    ::setsockopt(tcp_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (::bind(tcp_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-        ::listen(tcp_, backlog) != 0) {
-      return Error{
-          errno == EADDRINUSE ? Code::port_in_use : Code::io,
-          "cannot listen on " + host + ":" + std::to_string(port) + ": " + std::strerror(errno)};
-    }
-    sockaddr_in bound{};
-    socklen_t size = sizeof(bound);
-    ::getsockname(tcp_, reinterpret_cast<sockaddr*>(&bound), &size);
-    tcp_address_ = host + ":" + std::to_string(ntohs(bound.sin_port));
+    int bound = 0;
+    MUSTER_TRY(fd, listen_tcp(host + ":" + std::to_string(port), bound));
+    tcp_ = fd;
+    tcp_address_ = host + ":" + std::to_string(bound);
     return {};
   }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/exit_code.h"
+#include "common/tcp.h"
 #include "trainer/coordinator/messages.h"
 #include "trainer/coordinator/socket.h"
 #include "trainer/protocol/boundary_gate.h"
@@ -337,13 +338,13 @@ Result<std::unique_ptr<Client>> Client::connect(const std::string& endpoint,
                                                 const std::string& token, const Hello& hello,
                                                 std::function<void(const Error&)> on_abort,
                                                 comm::Deadline deadline) {
-  auto fd = connect_to(endpoint);
+  auto fd = dial_tcp(endpoint);
   while (!fd.ok() && fd.error().code == Code::io && Clock::now() < deadline) {
     // Refused: the coordinator is on its way.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    fd = connect_to(endpoint);
+    fd = dial_tcp(endpoint);
   }
-  if (!fd.ok()) return fd.error();
+  if (!fd.ok()) return fd.error().while_doing("connecting to the coordinator");
   auto connection = std::make_unique<Connection>(*fd, std::move(on_abort));
   MUSTER_CHECK_OK(connection->open(token, hello, deadline));
   return std::unique_ptr<Client>(std::move(connection));

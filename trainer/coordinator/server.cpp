@@ -13,6 +13,7 @@
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "common/tcp.h"
 #include "trainer/checkpoint/index.h"
 #include "trainer/protocol/handshake.h"
 
@@ -53,7 +54,7 @@ Server::~Server() {
 Result<std::unique_ptr<Server>> Server::open(ServerOptions options) {
   auto server = std::unique_ptr<Server>(new Server(std::move(options)));
   auto* self = server.get();
-  MUSTER_TRY(listener, listen_on(self->options_.listen, self->port_));
+  MUSTER_TRY(listener, listen_tcp(self->options_.listen, self->port_));
   self->listener_ = listener;
   if (self->options_.http.empty()) return server;
   MUSTER_TRY(http, HttpServer::start(

@@ -34,8 +34,4 @@ class FrameSocket {
   protocol::FrameReader reader_;
 };
 
-// host:port to a listening or a connected socket.
-Result<int> listen_on(const std::string& address, int& port);
-Result<int> connect_to(const std::string& address);
-
 }  // namespace muster::coordinator

@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& document : *documents) {
     const auto parsed = muster::job::parse(document);
     if (!parsed.ok()) continue;
+    (void)muster::job::spec_hash(parsed.job);
     if (!muster::job::parse(muster::job::to_json(parsed.job)).ok()) std::abort();
   }
   return 0;

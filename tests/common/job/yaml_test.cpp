@@ -64,9 +64,11 @@ TEST(Yaml, RefusesAnAliasBomb) {
   EXPECT_THAT(refusal(bomb), HasSubstr("more than 100000 values"));
 }
 
-// Found by the fuzzer: yaml-cpp's LoadAll never ends on it.
-TEST(Yaml, EndsOnMalformedTextThatTheParserNeverFinishes) {
-  EXPECT_NE(refusal(std::string(", :  \0: \"  \"\xff*&&\n", 17)), "");
+TEST(Yaml, RefusesWhatIsNotUtf8AndSaysWhere) {
+  EXPECT_THAT(refusal("a: 1\nb: \xff\n"), HasSubstr("line 2: a byte that is not UTF-8"));
+  EXPECT_THAT(refusal("a: \"\\ud800\"\n"), HasSubstr("invalid unicode"));
+  EXPECT_EQ(one("a: \"\\xff\"\n")["a"], "\u00ff");
+  EXPECT_EQ(one("a: \u00fc\n")["a"], "\u00fc");
 }
 
 TEST(Yaml, RefusesDepthAndSize) {
