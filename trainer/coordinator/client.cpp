@@ -31,9 +31,9 @@ int milliseconds_until(Clock::time_point t) {
   return static_cast<int>(std::clamp<long long>(left, 0, 60'000));
 }
 
-// One message, waited for. Only before the client's thread runs.
-Result<json> await_message(FrameSocket& socket, comm::Deadline deadline) {
-  std::vector<json> messages;
+// The first of `messages`, waited for. Only before the client's thread runs.
+Result<json> await_message(FrameSocket& socket, std::vector<json>& messages,
+                           comm::Deadline deadline) {
   while (messages.empty()) {
     pollfd fd{socket.fd(), POLLIN, 0};
     if (::poll(&fd, 1, milliseconds_until(deadline)) == 0) {
@@ -45,7 +45,9 @@ Result<json> await_message(FrameSocket& socket, comm::Deadline deadline) {
           "registering with the coordinator (does this pod hold the job's token?)");
     }
   }
-  return messages.front();
+  auto first = std::move(messages.front());
+  messages.erase(messages.begin());
+  return first;
 }
 
 class Connection : public Client {
@@ -63,7 +65,7 @@ class Connection : public Client {
   }
 
   Status open(const std::string& token, const Hello& hello, comm::Deadline deadline) {
-    MUSTER_TRY(challenge, await_message(socket_, deadline));
+    MUSTER_TRY(challenge, await_message(socket_, early_, deadline));
     if (protocol::integer(challenge, "version") != protocol::protocol_version) {
       return Error{Code::protocol,
                    "the coordinator speaks another version of the protocol; use "
@@ -76,7 +78,7 @@ class Connection : public Client {
                    {"proof", protocol::proof(token, "rank", theirs, mine)},
                    {"hello", to_json(hello)}});
     MUSTER_CHECK_OK(socket_.flush());
-    MUSTER_TRY(welcome, await_message(socket_, deadline));
+    MUSTER_TRY(welcome, await_message(socket_, early_, deadline));
     MUSTER_CHECK_OK(protocol::check_proof(welcome, token, "coordinator", theirs, mine));
     if (!welcome.contains("spec")) return Error{Code::protocol, "the coordinator sent no job"};
     spec_ = welcome["spec"];
@@ -247,7 +249,7 @@ class Connection : public Client {
       outbox_.clear();
       flushed_ = false;
     }
-    std::vector<json> messages;
+    auto messages = std::exchange(early_, {});
     const auto received = socket_.receive(messages);
     for (const auto& message : messages) MUSTER_CHECK_OK(handle(message));
     MUSTER_CHECK_OK(received);
@@ -311,6 +313,7 @@ class Connection : public Client {
   }
 
   FrameSocket socket_;
+  std::vector<json> early_;  // came with the answers to the registration
   const int wake_;
   const std::function<void(const Error&)> on_abort_;
   json spec_;
