@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 
 #include "common/crypto.h"
 #include "common/file.h"
@@ -51,9 +52,17 @@ std::vector<std::int64_t> published_steps(const std::string& folder) {
   return steps;
 }
 
+// Piece by piece: a shard may be larger than the coordinator's memory.
 Result<std::string> file_sha256(const std::string& path) {
-  MUSTER_TRY(content, read_file(path, std::uint64_t{1} << 40));
-  return crypto::sha256_hex(content);
+  std::ifstream file(path, std::ios::binary);
+  crypto::Sha256 hash;
+  std::vector<char> piece(1 << 20);
+  while (file) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    hash.update(piece.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.eof()) return Error{Code::io, "cannot read " + path};
+  return hash.hex();
 }
 
 Status check_shards(const std::string& folder, const Index& index) {
