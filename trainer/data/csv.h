@@ -20,8 +20,9 @@ struct CsvTable {
   }
 };
 
-// The first record is the header. Errors: Code::invalid_data with `source`, line, and what is
-// wrong.
+// The first record is the header. Lines end with LF, CRLF or CR; empty lines are passed over. The
+// text is UTF-8, with or without a byte order mark.
+// Errors: Code::invalid_data with `source`, line, and what is wrong.
 Result<CsvTable> parse_csv(std::string_view text, const std::string& source);
 
 }  // namespace muster::data

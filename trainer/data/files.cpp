@@ -14,6 +14,10 @@ namespace muster::data {
 Result<std::vector<std::string>> expand(const std::vector<std::string>& patterns) {
   std::vector<std::string> files;
   for (const auto& pattern : patterns) {
+    if (::access(pattern.c_str(), F_OK) == 0) {  // a name such as a[1].csv is no pattern
+      files.push_back(pattern);
+      continue;
+    }
     glob_t found{};
     const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
     for (std::size_t i = 0; code == 0 && i < found.gl_pathc; ++i) {
@@ -32,7 +36,7 @@ Result<std::vector<std::string>> expand(const std::vector<std::string>& patterns
 Result<std::unique_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   auto file = std::unique_ptr<MappedFile>(new MappedFile());
   file->path_ = path;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
   if (fd < 0) {
     return Error{Code::invalid_data, "cannot read " + path + ": " + std::strerror(errno)};
   }

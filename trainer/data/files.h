@@ -11,10 +11,11 @@
 
 namespace muster::data {
 
-// All files of the patterns, each pattern's sorted by name. A pattern without a file is an error.
+// All files of the patterns, each pattern's sorted by name; a pattern that names a file is that
+// file. A pattern without a file is an error.
 Result<std::vector<std::string>> expand(const std::vector<std::string>& patterns);
 
-// A file mapped for reading. An empty file is an error: there is nothing to train on.
+// A regular file mapped for reading. An empty file is an error: there is nothing to train on.
 class MappedFile {
  public:
   static Result<std::unique_ptr<MappedFile>> open(const std::string& path);

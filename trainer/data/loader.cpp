@@ -1,5 +1,6 @@
 #include "trainer/data/loader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -23,7 +24,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 struct Loader::Impl {
   Impl(const Dataset& dataset, std::uint64_t seed, std::size_t depth)
-      : dataset(dataset), seed(seed), depth(depth) {}
+      : dataset(dataset), seed(seed), depth(std::max<std::size_t>(depth, 1)) {}
 
   void run(std::stop_token stop, const Plan& plan);
   Item read(const MicroBatch& what, Item item);
@@ -35,7 +36,7 @@ struct Loader::Impl {
   std::condition_variable_any changed;
   std::deque<Item> ready;
   std::deque<Item> used;  // their memory is taken again
-  bool ended = false;
+  bool ended = true;      // no plan yet
   Item current;
   double waited = 0;
   std::jthread thread;  // last: it uses all of the above
@@ -100,7 +101,8 @@ Result<const Batch*> Loader::next(const MicroBatch& expected) {
   std::unique_lock lock(my.mutex);
   my.changed.wait(lock, [&my] { return !my.ready.empty() || my.ended; });
   my.waited += seconds_since(begin);
-  if (my.ready.empty()) return Error{Code::internal, "the loader's plan has ended"};
+  if (my.ready.empty())
+    return Error{Code::internal, "the loader's plan has ended, or none was started"};
   my.used.push_back(std::move(my.current));
   my.current = std::move(my.ready.front());
   my.ready.pop_front();

@@ -31,8 +31,9 @@ class Loader {
   // split.
   void start(Plan plan);
   // The next micro-batch of the plan; valid until the next call. Waits for it when it is not there
-  // yet. An empty micro-batch (begin == end) gives a batch of 0 samples. Code::internal past the
-  // plan's end.
+  // yet. An empty micro-batch (begin == end) gives a batch of 0 samples and takes none of the plan.
+  // Errors: those of the data set; Code::internal past the plan's end, before a plan, and when the
+  // plan's next is not `expected`.
   Result<const Batch*> next(const MicroBatch& expected);
   // Seconds that next() has waited, since construction.
   double waited_seconds() const;

@@ -104,9 +104,15 @@ std::int64_t largest_token(const SharedFiles& files, int width) {
 
 Status require_samples(const Dataset& set, const std::string& what, const job::Data& data) {
   if (set.size() > 0) return {};
-  return Error{Code::invalid_data, what + " are shorter than one sequence of " +
-                                       std::to_string(data.sequence_length) +
-                                       " tokens; lower spec.data.sequenceLength or add data"};
+  const auto length = std::to_string(data.sequence_length);
+  if (data.validation_fraction > 0) {
+    return Error{Code::invalid_data, "spec.data.validationFraction leaves no sequence of " +
+                                         length + " tokens to " + what +
+                                         "; change it, lower spec.data.sequenceLength or add data"};
+  }
+  return Error{Code::invalid_data,
+               "no file to " + what + " holds a sequence of " + length +
+                   " tokens and the one after it; lower spec.data.sequenceLength or add data"};
 }
 
 }  // namespace
@@ -122,9 +128,11 @@ Result<Datasets> open_sequences(const job::Data& data) {
   Shape shape;
   shape.task = Task::language_model;
   shape.sequence_length = data.sequence_length;
-  shape.vocabulary_size = width == 1                 ? 256
-                          : data.vocabulary_size > 0 ? data.vocabulary_size
-                                                     : largest_token(train, width) + 1;
+  shape.vocabulary_size =
+      width == 1 ? 256
+      : data.vocabulary_size > 0
+          ? data.vocabulary_size
+          : std::max(largest_token(train, width), largest_token(held_out, width)) + 1;
   shape.preprocessing = {{"format", data.format}, {"sequenceLength", data.sequence_length}};
   std::vector<Part> train_parts, validation_parts;
   for (const auto& file : train) {
@@ -139,10 +147,10 @@ Result<Datasets> open_sequences(const job::Data& data) {
   }
   Datasets sets;
   sets.train = std::make_unique<Sequences>(std::move(train_parts), width, shape);
-  MUSTER_CHECK_OK(require_samples(*sets.train, "the files of spec.data.train", data));
-  if (!validation_parts.empty()) {
+  MUSTER_CHECK_OK(require_samples(*sets.train, "train on", data));
+  if (!held_out.empty() || data.validation_fraction > 0) {
     sets.validation = std::make_unique<Sequences>(std::move(validation_parts), width, shape);
-    MUSTER_CHECK_OK(require_samples(*sets.validation, "the validation data", data));
+    MUSTER_CHECK_OK(require_samples(*sets.validation, "validate on", data));
   }
   return sets;
 }

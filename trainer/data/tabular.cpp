@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -13,21 +16,35 @@
 namespace muster::data {
 namespace {
 
-bool missing(const std::string& cell) {
-  static const std::set<std::string, std::less<>> words = {"",    "NA",   "N/A",  "NaN",
-                                                           "nan", "null", "None", "?"};
-  return words.contains(cell);
+constexpr double largest_value = std::numeric_limits<float>::max();
+
+std::string_view trimmed(std::string_view cell) {
+  const auto first = cell.find_first_not_of(" \t");
+  if (first == cell.npos) return {};
+  return cell.substr(first, cell.find_last_not_of(" \t") - first + 1);
 }
 
-std::optional<double> number(const std::string& cell) {
-  const auto first = cell.find_first_not_of(" \t"), last = cell.find_last_not_of(" \t");
-  if (first == std::string::npos) return {};
-  const char* begin = cell.data() + first + (cell[first] == '+' ? 1 : 0);
-  const char* end = cell.data() + last + 1;
+bool missing(std::string_view cell) {
+  static const std::set<std::string_view> words = {"",    "NA",   "N/A",  "NaN",
+                                                   "nan", "null", "None", "?"};
+  return words.contains(trimmed(cell));
+}
+
+// What is written as a number, be it infinite; nothing for other texts.
+std::optional<double> number(std::string_view cell) {
+  auto text = trimmed(cell);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
-  const auto [at, error] = std::from_chars(begin, end, value);
-  if (error != std::errc() || at != end || !std::isfinite(value)) return {};
+  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (at != text.data() + text.size() || error == std::errc::invalid_argument) return {};
+  // from_chars leaves it open whether it was too large or too small.
+  if (error != std::errc()) return std::strtod(std::string(text).c_str(), nullptr);
   return value;
+}
+
+// Infinities, NaN, and what does not fit the 32 bits that the model computes in are refused.
+bool usable(std::optional<double> value) {
+  return value && std::abs(*value) <= largest_value;
 }
 
 // A row of a table: tables of several files stay where they are.
@@ -42,6 +59,12 @@ struct Row {
   }
 };
 
+Error not_a_number(const Row& row, const std::string& name, const std::string& cell) {
+  return row.wrong(name, "'" + cell +
+                             "' is not a finite number of 32 bits; correct it, leave it empty, or "
+                             "declare the column as a category in spec.data.tabular");
+}
+
 struct Field {
   std::string name;
   std::size_t column = 0;
@@ -55,17 +78,28 @@ struct Files {
   std::vector<CsvTable> tables;
 };
 
+Status same_header(const Files& files, std::size_t file, const Files& first) {
+  const auto& mine = files.tables[file].header;
+  const auto& other = first.tables[0].header;
+  if (mine == other) return {};
+  const auto [m, o] = std::mismatch(mine.begin(), mine.end(), other.begin(), other.end());
+  const auto name = [](const auto& header, auto at) {
+    return at == header.end() ? std::string("absent") : "'" + *at + "'";
+  };
+  return Error{Code::invalid_data,
+               files.names[file] + ": its header differs from that of " + first.names[0] +
+                   ": column " + std::to_string(m - mine.begin() + 1) + " is " + name(mine, m) +
+                   ", there " + name(other, o) + "; make all headers alike"};
+}
+
 Result<Files> read_files(const std::vector<std::string>& patterns) {
   MUSTER_TRY(names, expand(patterns));
   Files files{names, {}};
   for (const auto& name : names) {
     MUSTER_TRY(mapped, MappedFile::open(name));
     MUSTER_TRY(table, parse_csv(mapped->bytes(), name));
-    if (!files.tables.empty() && table.header != files.tables[0].header) {
-      return Error{Code::invalid_data,
-                   name + ": its header differs from that of " + names[0] + "; all must be alike"};
-    }
     files.tables.push_back(std::move(table));
+    MUSTER_CHECK_OK(same_header(files, files.tables.size() - 1, files));
   }
   return files;
 }
@@ -89,27 +123,25 @@ Result<std::size_t> find_column(const CsvTable& table, const std::string& name,
 }
 
 Status learn_number(Field& field, const std::vector<Row>& rows) {
-  double sum = 0, squares = 0;
-  std::size_t count = 0;
+  std::vector<double> values;
   for (const auto& row : rows) {
-    if (missing(row.cell(field.column))) continue;
-    const auto value = number(row.cell(field.column));
-    if (!value) {
-      return row.wrong(field.name, "'" + row.cell(field.column) +
-                                       "' is not a finite number; correct it, or declare the "
-                                       "column as a category in spec.data.tabular");
-    }
-    sum += *value;
-    ++count;
+    const auto& cell = row.cell(field.column);
+    if (missing(cell)) continue;
+    const auto value = number(cell);
+    if (!usable(value)) return not_a_number(row, field.name, cell);
+    values.push_back(*value);
   }
-  if (count == 0) return {};
-  field.mean = sum / static_cast<double>(count);
-  for (const auto& row : rows) {
-    if (missing(row.cell(field.column))) continue;
-    const double d = *number(row.cell(field.column)) - field.mean;
-    squares += d * d;
+  if (values.empty()) return {};
+  const auto count = static_cast<double>(values.size());
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  if (*least == *most) {  // exactly, whatever the sum would round to
+    field.mean = *least;
+    return {};
   }
-  const double deviation = std::sqrt(squares / static_cast<double>(count));
+  field.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const auto value : values) squares += (value - field.mean) * (value - field.mean);
+  const double deviation = std::sqrt(squares / count);
   if (deviation > 0) field.stddev = deviation;
   return {};
 }
@@ -121,19 +153,54 @@ void learn_categories(Field& field, const std::vector<Row>& rows, std::int64_t f
   for (auto& [name, id] : field.ids) id = first++;
 }
 
-bool looks_like_number(std::size_t column, const std::vector<Row>& rows) {
-  bool any = false;
+// What the training rows of a column of type auto hold.
+struct Contents {
+  std::size_t present = 0, numbers = 0;
+  std::set<double> distinct;  // of the numbers, up to one more than a category may have
+  const Row* first_text = nullptr;
+};
+
+// A column of numbers with a few texts in it is a mistake, not a category of this many values.
+constexpr std::size_t most_distinct_numbers = 20;
+
+Contents contents_of(std::size_t column, const std::vector<Row>& rows) {
+  Contents contents;
   for (const auto& row : rows) {
     if (missing(row.cell(column))) continue;
-    any = true;
-    if (!number(row.cell(column))) return false;
+    ++contents.present;
+    if (const auto value = number(row.cell(column))) {
+      ++contents.numbers;
+      const bool ordered = !std::isnan(*value);
+      if (ordered && contents.distinct.size() <= most_distinct_numbers) {
+        contents.distinct.insert(*value);
+      }
+    } else if (contents.first_text == nullptr) {
+      contents.first_text = &row;
+    }
   }
-  return any;
+  return contents;
+}
+
+// The type of a column of type auto.
+Result<bool> infer_number(const Field& field, const std::vector<Row>& rows) {
+  const auto contents = contents_of(field.column, rows);
+  if (contents.numbers == contents.present) return contents.present > 0;
+  const bool mostly_numbers = contents.numbers * 10 >= contents.present * 9;
+  if (!mostly_numbers || contents.distinct.size() <= most_distinct_numbers) return false;
+  const auto& row = *contents.first_text;
+  return row.wrong(field.name, "'" + row.cell(field.column) +
+                                   "' is not a number, but nearly all of the column are; correct "
+                                   "it, leave it empty, or declare the column as a category in "
+                                   "spec.data.tabular");
 }
 
 Status learn(Field& field, const std::string& type, const std::vector<Row>& rows,
              std::int64_t first_id) {
-  field.is_number = type == "number" || (type == "auto" && looks_like_number(field.column, rows));
+  field.is_number = type == "number";
+  if (type == "auto") {
+    MUSTER_TRY(inferred, infer_number(field, rows));
+    field.is_number = inferred;
+  }
   if (field.is_number) return learn_number(field, rows);
   learn_categories(field, rows, first_id);
   return {};
@@ -144,6 +211,35 @@ struct Schema {
   Field output;
 };
 
+// The input columns that the job names, or all but the output.
+Result<std::vector<job::Column>> input_columns(const job::Data& data, const CsvTable& table,
+                                               const std::string& file, const std::string& output) {
+  auto inputs = data.tabular.inputs;
+  if (inputs.empty()) {
+    for (const auto& name : table.header) {
+      if (name != output) inputs.push_back({name, "auto"});
+    }
+  }
+  if (inputs.empty()) {
+    return Error{Code::invalid_data, file + " has no column but '" + output +
+                                         "', so there is nothing to predict it from; columns are "
+                                         "separated by commas"};
+  }
+  std::set<std::string> seen;
+  for (const auto& input : inputs) {
+    if (input.name == output) {
+      return Error{Code::invalid_data, file + ": the column '" + output +
+                                           "' is both an input and the output; remove it from "
+                                           "spec.data.tabular.inputs or name another output"};
+    }
+    if (!seen.insert(input.name).second) {
+      return Error{Code::invalid_data, file + ": the column '" + input.name +
+                                           "' stands twice in spec.data.tabular.inputs"};
+    }
+  }
+  return inputs;
+}
+
 Result<Schema> learn_schema(const job::Data& data, const CsvTable& table, const std::string& file,
                             const std::vector<Row>& rows) {
   Schema schema;
@@ -151,13 +247,8 @@ Result<Schema> learn_schema(const job::Data& data, const CsvTable& table, const 
   schema.output.name = spec.output.name.empty() ? table.header.back() : spec.output.name;
   MUSTER_TRY(output, find_column(table, schema.output.name, file));
   schema.output.column = output;
+  MUSTER_TRY(inputs, input_columns(data, table, file, schema.output.name));
   MUSTER_CHECK_OK(learn(schema.output, spec.output.type, rows, 0));
-  auto inputs = spec.inputs;
-  if (inputs.empty()) {
-    for (const auto& name : table.header) {
-      if (name != schema.output.name) inputs.push_back({name, "auto"});
-    }
-  }
   for (const auto& input : inputs) {
     MUSTER_TRY(column, find_column(table, input.name, file));
     Field field{input.name, column, false, 0, 1, {}};
@@ -252,27 +343,29 @@ class Tabular : public Dataset {
     }
   }
 
-  Status add_number(const Field& field, const Row& row) {
+  // In deviations from the mean of the training rows.
+  static Status add_value(const Field& field, const Row& row, std::vector<float>& to) {
     const auto& cell = row.cell(field.column);
-    if (missing(cell)) {
-      numbers_.push_back(0);
-      return {};
-    }
     const auto value = number(cell);
-    if (!value) return row.wrong(field.name, "'" + cell + "' is not a finite number");
-    numbers_.push_back(static_cast<float>((*value - field.mean) / field.stddev));
+    if (!usable(value)) return not_a_number(row, field.name, cell);
+    const double normalised = (*value - field.mean) / field.stddev;
+    if (!usable(normalised)) {
+      return row.wrong(field.name, "'" + cell + "' is too far from the training rows; correct it");
+    }
+    to.push_back(static_cast<float>(normalised));
+    return {};
+  }
+
+  Status add_number(const Field& field, const Row& row) {
+    if (!missing(row.cell(field.column))) return add_value(field, row, numbers_);
+    numbers_.push_back(0);
     return {};
   }
 
   Status add_output(const Field& field, const Row& row) {
     const auto& cell = row.cell(field.column);
     if (missing(cell)) return row.wrong(field.name, "the output is missing; remove the row");
-    if (field.is_number) {
-      const auto value = number(cell);
-      if (!value) return row.wrong(field.name, "'" + cell + "' is not a finite number");
-      values_.push_back(static_cast<float>((*value - field.mean) / field.stddev));
-      return {};
-    }
+    if (field.is_number) return add_value(field, row, values_);
     const auto known = field.ids.find(cell);
     if (known == field.ids.end()) {
       return row.wrong(field.name, "the class '" + cell +
@@ -312,18 +405,15 @@ Result<Datasets> open_csv(const job::Data& data, std::int64_t seed) {
   if (!data.validation.empty()) {
     MUSTER_TRY(read, read_files(data.validation));
     validation_files = std::move(read);
-    if (validation_files.tables[0].header != files.tables[0].header) {
-      return Error{Code::invalid_data, validation_files.names[0] +
-                                           ": its header differs from that of " + files.names[0] +
-                                           "; all must be alike"};
-    }
+    MUSTER_CHECK_OK(same_header(validation_files, 0, files));
     append_rows(validation_files, validation);
   } else if (data.validation_fraction > 0) {
     split(data.validation_fraction, seed, train, validation);
-  }
-  if (train.empty()) {
-    return Error{Code::invalid_data,
-                 files.names[0] + ": spec.data.validationFraction leaves no row to train on"};
+    if (train.empty() || validation.empty()) {
+      return Error{Code::invalid_data,
+                   files.names[0] + ": spec.data.validationFraction leaves no row to " +
+                       (train.empty() ? "train" : "validate") + " on; change it or add rows"};
+    }
   }
   MUSTER_TRY(schema, learn_schema(data, files.tables[0], files.names[0], train));
   Datasets sets;
