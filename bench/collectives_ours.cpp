@@ -6,6 +6,7 @@
 // backward pass would, and the ranks meet at a barrier; after every call the result is checked.
 // Both are outside of what is timed. Prints one JSON object: the median of the slower rank in
 // microseconds, by operation and bytes.
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,7 +20,7 @@
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <thread>
 
 #include "trainer/comm/communicator.h"
 
@@ -37,6 +38,7 @@ constexpr int period = 1021;       // of the values in a buffer: sums of them ar
 struct Flags {
   std::string transport = "shared-memory";
   int ranks = 2;
+  bool pin = false;
   std::vector<std::size_t> sizes = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
   std::vector<int> repetitions = {300, 200, 60, 10, 5};
 };
@@ -144,8 +146,16 @@ Result<std::unique_ptr<comm::Communicator>> connect(const Flags& flags, comm::Op
                                   : comm::make_shared_memory(options, listener, soon());
 }
 
+void pin_to_core(int rank) {
+  cpu_set_t core;
+  CPU_ZERO(&core);
+  CPU_SET(static_cast<unsigned>(rank) % std::thread::hardware_concurrency(), &core);
+  ::sched_setaffinity(0, sizeof(core), &core);
+}
+
 Status run_rank(const Flags& flags, comm::Options options, comm::Listener& listener,
                 Medians& medians) {
+  if (flags.pin) pin_to_core(options.rank);
   const auto largest = *std::max_element(flags.sizes.begin(), flags.sizes.end());
   MUSTER_TRY(arena, comm::Arena::create(largest + 4096));
   MUSTER_TRY(memory, arena->allocate(largest));
@@ -231,6 +241,7 @@ int main(int argc, char** argv) {
   app.add_option("--transport", flags.transport, "shared-memory or tcp")
       ->check(CLI::IsMember({"shared-memory", "tcp"}));
   app.add_option("--ranks", flags.ranks, "processes")->check(CLI::Range(2, 16));
+  app.add_flag("--pin", flags.pin, "each rank on a core of its own");
   app.add_option("--sizes", flags.sizes, "bytes of a buffer, multiples of 4");
   app.add_option("--repetitions", flags.repetitions, "timed calls, one number a size");
   CLI11_PARSE(app, argc, argv);
