@@ -3,6 +3,7 @@ import argparse
 import json
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -35,7 +36,11 @@ def torchrun(processes):
     """The command that starts a script of the rival in so many processes, as its manual says."""
     if not pathlib.Path(PYTHON).exists():
         sys.exit(f"{PYTHON} is missing; install it: scripts/bootstrap --for-tests")
-    return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", str(processes),
+            "--master-addr", "127.0.0.1", "--master-port", str(port)]
 
 
 def last_json(command, environment=None):
