@@ -55,8 +55,7 @@ def ranks_below(pid):
     """The rank processes of a `muster run` or of a muster-trainer: a trainer's child of the same name."""
     known = {p: s for p, s in ((int(d), status(d)) for d in os.listdir("/proc") if d.isdigit()) if s}
     trainers = {p: int(s["PPid"]) for p, s in known.items() if s["Name"].strip() == "muster-trainer"}
-    below = {p for p, parent in trainers.items() if parent == pid or p == pid}
-    return [p for p, parent in trainers.items() if parent in below and p not in below]
+    return [p for p, parent in trainers.items() if parent in trainers and pid in (parent, trainers[parent])]
 
 
 def libraries_mib(build):
