@@ -4,7 +4,8 @@ Both sides give the same figures of one run:
     step_ms    median time from the end of a step to the end of the next, from the third step on: data,
                forward, backward, exchange of gradients, optimizer, and whatever else the loop does
     start_s    from the command to the end of the first step
-    peak_mib   most resident memory of a rank up to its last step, less what the libraries alone take
+    peak_mib   most resident memory of a rank up to its last step, less what the libraries alone take;
+               whole_peak_mib with them. A rank's memory includes what it has mapped of its peers'.
 """
 import json
 import os
@@ -76,10 +77,18 @@ def libraries_mib(build):
         trainer.wait()
 
 
-def watch_memory(process, workers):
-    """[(time, peak of the largest rank in MiB)] until the process ends."""
+def step_ends(log):
+    """When each step ended that metrics.jsonl tells of; a line still being written is left out."""
+    if not log.exists():
+        return []
+    records = map(json.loads, log.read_text().rpartition("\n")[0].splitlines())
+    return [r["time"] for r in records if "loss" in r]
+
+
+def watch(process, workers, log, steps):
+    """Waits for the last step; [(time, peak of the largest rank in MiB)] until then."""
     peaks, ranks = [], []
-    while process.poll() is None:
+    while process.poll() is None and len(step_ends(log)) < steps:
         if len(ranks) < workers:
             ranks = ranks_below(process.pid)
         now = time.time()
@@ -90,31 +99,36 @@ def watch_memory(process, workers):
     return peaks
 
 
+def stop_at_once(process):
+    """What follows the last step (a sample of the model's writing takes long) is not what we measure."""
+    while process.poll() is None:
+        process.terminate()  # the second one stops everything at once
+        time.sleep(0.1)
+
+
 def median_gap_ms(ends):
     """Median time between the ends of steps, the first two steps left out; nothing for so few steps."""
     gaps = [b - a for a, b in zip(ends[1:], ends[2:])]
     return {"step_ms": statistics.median(gaps) * 1e3} if gaps else {}
 
 
-def muster(build, workers, micro_batch, steps, text, libraries=None):
+def muster(build, workers, micro_batch, steps, text, libraries=0.0):
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
         folder = pathlib.Path(folder)
-        job = folder / "job.yaml"
+        job, log = folder / "job.yaml", folder / "out/metrics.jsonl"
         job.write_text(JOB.format(text=os.path.abspath(text), steps=steps, batch=micro_batch * workers))
         begin = time.time()
         run = subprocess.Popen([measure.program(build, "muster"), "run", str(job), "--workers", str(workers),
                                 "--output", str(folder / "out"), "--json"], env=measure.ONE_THREAD,
-                               stdout=subprocess.DEVNULL)
-        peaks = watch_memory(run, workers) if libraries is not None else []
-        if run.wait() != 0:
-            sys.exit(f"muster run ended with {run.returncode}")
-        records = map(json.loads, (folder / "out/metrics.jsonl").read_text().splitlines())
-        ends = [r["time"] for r in records if "loss" in r]
-    result = {"start_s": ends[0] - begin, **median_gap_ms(ends)}
-    trained = [peak for when, peak in peaks if when <= ends[-1]]
-    if trained:
-        result["peak_mib"] = trained[-1] - libraries
-    return result
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        peaks = watch(run, workers, log, steps)
+        stop_at_once(run)
+        ends = step_ends(log)
+    if len(ends) < steps:
+        sys.exit(f"muster run ended with {run.returncode} after {len(ends)} of {steps} steps")
+    peak = max((peak for when, peak in peaks if when <= ends[-1]), default=0.0)
+    return {"start_s": ends[0] - begin, **median_gap_ms(ends), "peak_mib": peak - libraries,
+            "whole_peak_mib": peak}
 
 
 def pytorch(workers, micro_batch, steps, text):
@@ -124,4 +138,5 @@ def pytorch(workers, micro_batch, steps, text):
     result = measure.last_json([*command, str(measure.BENCH / "step_rival.py"), "--text", text,
                                 "--steps", str(steps), "--micro-batch", str(micro_batch)])
     ends = result["step_ends"]
-    return {"start_s": ends[0] - begin, **median_gap_ms(ends), "peak_mib": result["peak_mib"]}
+    return {"start_s": ends[0] - begin, **median_gap_ms(ends), "peak_mib": result["peak_mib"],
+            "whole_peak_mib": result["whole_peak_mib"]}

@@ -1,7 +1,7 @@
 """Steps of the rival model under PyTorch: alone, or with DDP (gloo) when torchrun starts it.
 
 Prints one JSON line from rank 0: when each step ended (Unix time), and the peak memory of the largest rank
-above that of the libraries and the process group, in MiB.
+in MiB, above that of the libraries and the process group, and with it.
 """
 import argparse
 import json
@@ -50,10 +50,12 @@ for _ in range(options.steps):
     optimizer.zero_grad(set_to_none=True)
     loss.item()
     step_ends.append(time.time())
-above = torch.tensor(memory("VmHWM") - libraries)
+whole = memory("VmHWM")
+peaks = torch.tensor([whole - libraries, whole])
 if distributed:
-    dist.all_reduce(above, dist.ReduceOp.MAX)
+    dist.all_reduce(peaks, dist.ReduceOp.MAX)
 if rank == 0:
-    print(json.dumps({"step_ends": step_ends, "peak_mib": above.item()}), flush=True)
+    print(json.dumps({"step_ends": step_ends, "peak_mib": peaks[0].item(),
+                      "whole_peak_mib": peaks[1].item()}), flush=True)
 if distributed:
     dist.destroy_process_group()
