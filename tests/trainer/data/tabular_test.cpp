@@ -423,6 +423,21 @@ TEST_F(Tabular, BrokenFilesAreNamed) {
             at("v.csv") + " has no rows below its header");
 }
 
+TEST_F(Tabular, OpensTheExample) {
+  job::Data data;
+  data.format = "csv";
+  data.train = {MUSTER_SOURCE_DIR "/examples/data/penguins.csv"};
+  data.validation_fraction = 0.2;
+  data.tabular.output = {"species", "category"};
+  const auto sets = opened(data);
+  EXPECT_EQ(sets.train->size(), 275);
+  EXPECT_EQ(sets.validation->size(), 69);
+  EXPECT_EQ(sets.train->shape().classes, 3);
+  EXPECT_EQ(sets.train->shape().number_columns, 5);
+  EXPECT_THAT(sets.train->shape().category_names, ElementsAre("island", "sex"));
+  EXPECT_THAT(sets.train->shape().category_sizes, ElementsAre(4, 3));
+}
+
 TEST_F(Tabular, DescribesHowToPrepareNewInputs) {
   const auto sets = opened(csv("n,c,y\n1,Z\xc3\xbcrich,no\n3,Bern,yes\n"));
   EXPECT_EQ(json::parse(sets.train->shape().preprocessing.dump()), json::parse(R"({
