@@ -30,6 +30,7 @@
 #include <thread>
 
 #include "common/log.h"
+#include "common/tcp.h"
 #include "trainer/coordinator/client.h"
 #include "trainer/coordinator/server.h"
 #include "trainer/loop/launcher.h"
@@ -46,6 +47,7 @@ using muster::Result;
 using muster::Status;
 
 constexpr int ranks = 2;
+const std::atomic<bool> stays{false};
 constexpr int warm_up = 20;                             // steps
 constexpr std::chrono::milliseconds state_period{250};  // of `muster run`
 constexpr std::chrono::milliseconds metrics_period{1000};
@@ -133,7 +135,8 @@ class Bookkeeping {
                            "127.0.0.1:" + std::to_string(port), token, hello, [](const Error&) {},
                            comm::in(std::chrono::seconds(10))));
     self->client_ = std::move(client);
-    MUSTER_TRY(assignment, self->client_->wait_assignment(comm::in(std::chrono::seconds(10))));
+    MUSTER_TRY(assignment,
+               self->client_->wait_assignment(comm::in(std::chrono::seconds(10)), stays));
     if (assignment.rank == 0) {
       MUSTER_TRY(log, loop::MetricsLog::open(folder + "/metrics.jsonl", 0));
       self->log_ = std::move(log);
@@ -253,7 +256,7 @@ bool ended(pid_t pid) {
 
 // GET `path` of a server of this machine; the reply is read and forgotten.
 bool ask(int port, const char* path) {
-  auto socket = coordinator::connect_to("127.0.0.1:" + std::to_string(port));
+  auto socket = muster::dial_tcp("127.0.0.1:" + std::to_string(port));
   if (!socket.ok()) return false;
   ::fcntl(*socket, F_SETFL, ::fcntl(*socket, F_GETFL) & ~O_NONBLOCK);
   const auto request =
@@ -292,7 +295,7 @@ void wait_until(const std::function<bool()>& condition) {
 
 Result<int> free_port() {
   int port = 0;
-  MUSTER_TRY(listener, coordinator::listen_on("127.0.0.1:0", port));
+  MUSTER_TRY(listener, muster::listen_tcp("127.0.0.1:0", port));
   ::close(listener);
   return port;
 }

@@ -6,10 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define MUSTER_ANY_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -50,23 +46,6 @@ const T* at(const void* base, std::size_t i) {
   return static_cast<const T*>(base) + i;
 }
 
-// Stores past the caches; `to` may start anywhere.
-void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__x86_64__)
-  const auto head = std::min(bytes, (16 - reinterpret_cast<std::uintptr_t>(to) % 16) % 16);
-  std::memcpy(to, from, head);
-  std::size_t i = head;
-  for (; i + 16 <= bytes; i += 16) {
-    __m128i line;
-    std::memcpy(&line, from + i, 16);
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), line);
-  }
-  std::memcpy(to + i, from + i, bytes - i);
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
 // The sum of elements [i, i + n) as bytes of the dtype.
 void sum_block(std::span<const void* const> inputs, std::size_t i, std::size_t n, DType dtype,
                std::byte* result) {
@@ -95,28 +74,20 @@ void sum_block(std::span<const void* const> inputs, std::size_t i, std::size_t n
 }  // namespace
 
 void add_in_order(std::span<const void* const> inputs, std::span<void* const> outputs,
-                  std::size_t count, DType dtype, bool streaming) {
+                  std::size_t count, DType dtype) {
   alignas(64) std::byte result[block * 8];
   const auto width = size_of(dtype);
   for (std::size_t i = 0; i < count; i += block) {
     const auto n = std::min(block, count - i);
     sum_block(inputs, i, n, dtype, result);
     for (void* out : outputs) {
-      auto* to = static_cast<std::byte*>(out) + i * width;
-      if (streaming) {
-        stream(to, result, n * width);
-      } else {
-        std::memcpy(to, result, n * width);
-      }
+      std::memcpy(static_cast<std::byte*>(out) + i * width, result, n * width);
     }
   }
-#if defined(__x86_64__)
-  if (streaming) _mm_sfence();
-#endif
 }
 
 void add_in_order(std::span<const void* const> inputs, void* out, std::size_t count, DType dtype) {
-  add_in_order(inputs, std::span<void* const>(&out, 1), count, dtype, false);
+  add_in_order(inputs, std::span<void* const>(&out, 1), count, dtype);
 }
 
 }  // namespace muster::comm

@@ -12,9 +12,8 @@ namespace muster::comm {
 // may be one of the inputs. NaNs stay NaNs.
 void add_in_order(std::span<const void* const> inputs, void* out, std::size_t count, DType dtype);
 
-// The same sum into each of the outputs; each may be one of the inputs. With `streaming` the stores
-// go past the caches: better from some MiB on, when nobody reads the sum at once.
+// The same sum into each of the outputs; each may be one of the inputs.
 void add_in_order(std::span<const void* const> inputs, std::span<void* const> outputs,
-                  std::size_t count, DType dtype, bool streaming);
+                  std::size_t count, DType dtype);
 
 }  // namespace muster::comm

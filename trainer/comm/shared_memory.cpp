@@ -13,7 +13,6 @@
 namespace muster::comm {
 namespace {
 
-constexpr std::size_t streaming_bytes = 8 << 20;  // a segment from which stores pass the caches by
 constexpr int sleep_milliseconds = 20;
 
 void pause() {
@@ -79,6 +78,8 @@ Status SharedMemory::wait_for(int peer, Deadline deadline) {
   for (int i = 0; i < spins_; ++i) {
     if (there()) return {};
     pause();
+    // Both may have been woken on one core, though there are others.
+    if (i % 32 == 31) std::this_thread::yield();
   }
   while (!there()) {
     const auto seen = arrived.load();
@@ -148,7 +149,8 @@ void SharedMemory::sum_into_all(std::size_t begin, std::size_t count, DType dtyp
     buffers.push_back((direct ? buffer_of(r) : window(r).staging()) + begin * size_of(dtype));
   }
   const std::vector<const void*> inputs(buffers.begin(), buffers.end());
-  add_in_order(inputs, buffers, count, dtype, count * size_of(dtype) >= streaming_bytes);
+  // Plain stores: the lines to be written are in the caches, as they have just been read.
+  add_in_order(inputs, buffers, count, dtype);
 }
 
 Status SharedMemory::all_reduce(void* buffer, std::size_t count, DType dtype, Deadline deadline) {
