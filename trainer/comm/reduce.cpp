@@ -73,8 +73,8 @@ void sum_block(std::span<const void* const> inputs, std::size_t i, std::size_t n
 
 }  // namespace
 
-void add_in_order(std::span<const void* const> inputs, std::span<void* const> outputs,
-                  std::size_t count, DType dtype) {
+void add_in_order_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
+                         std::size_t count, DType dtype) {
   alignas(64) std::byte result[block * 8];
   const auto width = size_of(dtype);
   for (std::size_t i = 0; i < count; i += block) {
@@ -87,7 +87,7 @@ void add_in_order(std::span<const void* const> inputs, std::span<void* const> ou
 }
 
 void add_in_order(std::span<const void* const> inputs, void* out, std::size_t count, DType dtype) {
-  add_in_order(inputs, std::span<void* const>(&out, 1), count, dtype);
+  add_in_order_to_all(inputs, std::span<void* const>(&out, 1), count, dtype);
 }
 
 }  // namespace muster::comm

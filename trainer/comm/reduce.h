@@ -13,7 +13,7 @@ namespace muster::comm {
 void add_in_order(std::span<const void* const> inputs, void* out, std::size_t count, DType dtype);
 
 // The same sum into each of the outputs; each may be one of the inputs.
-void add_in_order(std::span<const void* const> inputs, std::span<void* const> outputs,
-                  std::size_t count, DType dtype);
+void add_in_order_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
+                         std::size_t count, DType dtype);
 
 }  // namespace muster::comm

@@ -150,7 +150,7 @@ void SharedMemory::sum_into_all(std::size_t begin, std::size_t count, DType dtyp
   }
   const std::vector<const void*> inputs(buffers.begin(), buffers.end());
   // Plain stores: the lines to be written are in the caches, as they have just been read.
-  add_in_order(inputs, buffers, count, dtype);
+  add_in_order_to_all(inputs, buffers, count, dtype);
 }
 
 Status SharedMemory::all_reduce(void* buffer, std::size_t count, DType dtype, Deadline deadline) {
