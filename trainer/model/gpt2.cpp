@@ -52,6 +52,11 @@ Projection make_projection(std::int64_t in, std::int64_t out, double deviation) 
   return {normal({in, out}, deviation), leaf(torch::zeros({out}))};
 }
 
+// Keys and values of the positions before: [1, heads, length, size]. Undefined: none.
+struct Past {
+  torch::Tensor keys, values;
+};
+
 struct Block {
   std::int64_t heads;
   Norm ln_1;
@@ -59,20 +64,28 @@ struct Block {
   Norm ln_2;
   Projection mlp_c_fc, mlp_c_proj;
 
-  // x: [samples * length, hidden]; the result is not projected yet.
-  torch::Tensor attention(const torch::Tensor& x, std::int64_t samples, std::int64_t length) const {
+  // x: [samples * length, hidden]; the result is not projected yet. With a past, x are the
+  // positions after it: any number when it is empty, else one.
+  torch::Tensor attention(const torch::Tensor& x, std::int64_t samples, std::int64_t length,
+                          Past* past) const {
     const std::int64_t width = x.size(1);
     // Views all the way: the kernel takes strided heads and writes [samples, length, heads, size].
     const auto qkv = attn_c_attn(x).view({samples, length, 3, heads, width / heads}).unbind(2);
-    const torch::Tensor mixed = at::scaled_dot_product_attention(
-        qkv[0].transpose(1, 2), qkv[1].transpose(1, 2), qkv[2].transpose(1, 2), {}, 0.0,
-        /*is_causal=*/true);
+    torch::Tensor keys = qkv[1].transpose(1, 2), values = qkv[2].transpose(1, 2);
+    const bool causal = past == nullptr || !past->keys.defined();
+    if (!causal) {
+      keys = at::cat({past->keys, keys}, 2);
+      values = at::cat({past->values, values}, 2);
+    }
+    if (past != nullptr) *past = {keys, values};
+    const torch::Tensor mixed =
+        at::scaled_dot_product_attention(qkv[0].transpose(1, 2), keys, values, {}, 0.0, causal);
     return mixed.transpose(1, 2).reshape({samples * length, width});
   }
 
-  torch::Tensor operator()(const torch::Tensor& input, std::int64_t samples,
-                           std::int64_t length) const {
-    const torch::Tensor x = attn_c_proj.onto(input, attention(ln_1(input), samples, length));
+  torch::Tensor operator()(const torch::Tensor& input, std::int64_t samples, std::int64_t length,
+                           Past* past) const {
+    const torch::Tensor x = attn_c_proj.onto(input, attention(ln_1(input), samples, length, past));
     return mlp_c_proj.onto(x, bias_gelu(mlp_c_fc.without_bias(ln_2(x)), mlp_c_fc.bias));
   }
 };
@@ -181,8 +194,21 @@ class Gpt2 final : public Model {
       context.push_back(static_cast<unsigned char>(c));
     }
     std::string text;
+    std::vector<Past> past;
+    std::size_t known = 0;  // positions in `past`; the tokens from `begin` on are fed
+    const auto window = static_cast<std::size_t>(shape_.sequence_length);
+    std::size_t begin = context.size() - std::min(context.size(), window);
     for (std::int64_t i = 0; i < tokens; ++i) {
-      const auto next = at::multinomial(next_probabilities(context), 1, false, generator);
+      if (context.size() - begin >
+          window) {  // positions are absolute: begin anew, half as far back
+        begin = context.size() - std::max<std::size_t>(1, window / 2);
+        known = 0;
+      }
+      if (known == 0) past.assign(blocks_.size(), {});
+      const auto feed = torch::tensor(context).slice(0, static_cast<std::int64_t>(begin + known));
+      const auto logits = forward(feed.unsqueeze(0), static_cast<std::int64_t>(known), &past)[-1];
+      known = context.size() - begin;
+      const auto next = at::multinomial(at::softmax(logits, -1), 1, false, generator);
       context.push_back(next.item<std::int64_t>());
       text.push_back(static_cast<char>(context.back()));
     }
@@ -190,21 +216,17 @@ class Gpt2 final : public Model {
   }
 
  private:
-  // tokens: [samples, length]. Returns logits [samples * length, vocabulary]: everything between is
-  // kept as a matrix, so that each projection is one product.
-  torch::Tensor forward(const torch::Tensor& tokens) const {
+  // tokens: [samples, length], at positions from `position` on. Returns logits [samples * length,
+  // vocabulary]: everything between is kept as a matrix, so that each projection is one product.
+  torch::Tensor forward(const torch::Tensor& tokens, std::int64_t position = 0,
+                        std::vector<Past>* past = nullptr) const {
     const std::int64_t samples = tokens.size(0), length = tokens.size(1);
-    torch::Tensor x = at::embedding(wte_, tokens) + wpe_.narrow(0, 0, length);
+    torch::Tensor x = at::embedding(wte_, tokens) + wpe_.narrow(0, position, length);
     x = x.view({samples * length, spec_.hidden});
-    for (const Block& block : blocks_) x = block(x, samples, length);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      x = blocks_[i](x, samples, length, past == nullptr ? nullptr : &(*past)[i]);
+    }
     return project(ln_f_(x), head_, WeightLayout::out_in);
-  }
-
-  torch::Tensor next_probabilities(const std::vector<std::int64_t>& context) const {
-    const auto all = static_cast<std::int64_t>(context.size());
-    const auto used = std::min(all, shape_.sequence_length);
-    const auto tokens = torch::tensor(context).narrow(0, all - used, used).unsqueeze(0);
-    return at::softmax(forward(tokens)[used - 1], -1);
   }
 
   Gpt2Spec spec_;

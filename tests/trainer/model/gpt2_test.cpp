@@ -159,6 +159,29 @@ TEST(Gpt2, SamplingIsSeededAndLeavesTrainingsRandomNumbersAlone) {
   EXPECT_EQ(first.size(), 32);
 }
 
+// Sampling keeps keys and values of what it has read; the text must be that of the plain way.
+TEST(Gpt2, SampledTextFollowsTheLogitsOfTheWholeContext) {
+  const torch::NoGradGuard no_grad;
+  const auto model = must_build(gpt2(), text_shape(256, 32));
+  auto generator = at::detail::createCPUGenerator(5);
+  std::vector<std::int64_t> context{'h', 'i'};
+  std::string expected;
+  while (context.size() < 32) {
+    data::Batch batch;
+    batch.samples = 1;
+    batch.tokens = context;
+    batch.tokens.push_back(0);  // a target that nobody looks at
+    const auto logits = model->logits(batch)[0][-1];
+    const auto next = at::multinomial(at::softmax(logits, -1), 1, false, generator);
+    context.push_back(next.item<std::int64_t>());
+    expected.push_back(static_cast<char>(context.back()));
+  }
+  EXPECT_EQ(model->sample("hi", 30, 5), expected);
+  EXPECT_EQ(model->sample("hi", 100, 5).substr(0, 30), expected);
+  EXPECT_EQ(model->sample("hi", 100, 5).size(), 100u);
+  EXPECT_EQ(must_build(gpt2(), text_shape(256, 1))->sample("hi", 5, 5).size(), 5u);
+}
+
 TEST(Gpt2, OnlyByteLevelModelsSample) {
   EXPECT_EQ(must_build(gpt2(), text_shape(300, 8))->sample("a", 4, 1), "");
 }
