@@ -82,6 +82,7 @@ class Attempt {
     MUSTER_TRY(listening, wait_for_ports());
     if (listening) MUSTER_CHECK_OK(start_workers());
     watch();
+    look_back();
     return judge();
   }
 
@@ -147,11 +148,20 @@ class Attempt {
     if (plan_.transport != "auto") environment["MUSTER_TRANSPORT"] = plan_.transport;
     for (std::int64_t i = 0; i < plan_.workers; ++i) {
       const auto name = "worker-" + std::to_string(i);
-      MUSTER_CHECK_OK(
-          start(name,
-                {"muster-trainer", "--coordinator", "127.0.0.1:" + std::to_string(ports_.ranks),
-                 "--pod", name, "--ranks", "1", "--output", plan_.output},
-                environment));
+      std::vector<std::string> command{"muster-trainer",
+                                       "--coordinator",
+                                       "127.0.0.1:" + std::to_string(ports_.ranks),
+                                       "--pod",
+                                       name,
+                                       "--ranks",
+                                       "1",
+                                       "--output",
+                                       plan_.output};
+      if (plan_.metrics_port) {
+        command.push_back("--metrics");
+        command.push_back("127.0.0.1:" + std::to_string(*plan_.metrics_port + i));
+      }
+      MUSTER_CHECK_OK(start(name, command, environment));
     }
     return {};
   }
@@ -232,11 +242,24 @@ class Attempt {
     }
   }
 
+  // What the coordinator left when it ended: an object, or null.
+  nlohmann::json final_state() const {
+    const auto text = read_file(file("final-state.json"));
+    if (!text.ok()) return nullptr;
+    auto state = nlohmann::json::parse(*text, nullptr, false);
+    return state.is_object() ? state : nlohmann::json();
+  }
+
+  // The last steps came after the last look.
+  void look_back() {
+    if (const auto state = final_state(); state.is_object()) {
+      plan_.on_progress(progress_from_state(state));
+    }
+  }
+
   // The coordinator's own words of why it ended, when it left any.
   std::string coordinator_message() const {
-    const auto text = read_file(file("final-state.json"));
-    if (!text.ok()) return "";
-    const auto state = nlohmann::json::parse(*text, nullptr, false);
+    const auto state = final_state();
     if (!state.is_object()) return "";
     for (const auto* key : {"message", "reason"}) {
       const auto found = state.find(key);

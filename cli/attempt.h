@@ -19,6 +19,7 @@ struct AttemptPlan {
   std::string spec_file;
   std::string job_uid;
   std::string transport = "auto";
+  std::optional<int> metrics_port;  // worker i serves /metrics at metrics_port + i
   std::int64_t epoch = 1;  // of the coordinator: higher than in any attempt before
   std::int64_t attempt = 1;
   std::int64_t workers = 1;

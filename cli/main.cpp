@@ -43,6 +43,11 @@ void add_run(CLI::App& app, cli::RunOptions& options) {
   command->add_option("--transport", options.transport, "how workers exchange gradients")
       ->check(CLI::IsMember({"auto", "tcp", "shared-memory"}))
       ->capture_default_str();
+  command
+      ->add_option("--metrics-port", options.metrics_port,
+                   "serve Prometheus metrics: worker i at http://127.0.0.1:(N + i)/metrics")
+      ->check(CLI::Range(1, 64511))
+      ->type_name("N");
   command->add_flag("--json", options.json, "progress and summary as one JSON object a line");
   command->footer(
       "Examples:\n"

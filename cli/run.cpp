@@ -123,6 +123,7 @@ class JobRun {
     plan.spec_file = folder_ + "/job.json";
     plan.job_uid = uid_;
     plan.transport = options_.transport;
+    plan.metrics_port = options_.metrics_port;
     plan.epoch = epoch;
     plan.attempt = restarts_ + 1;
     plan.workers = job_.spec.workers.replicas;
@@ -142,8 +143,12 @@ class JobRun {
 
   // The coordinator was gone before it could be asked again.
   void show_last_step(const nlohmann::json& summary) {
-    last_.step = summary.value("steps", last_.step);
-    last_.loss = summary.value("finalLoss", last_.loss);
+    const auto number = [&summary](const char* key, double otherwise) {
+      const auto found = summary.find(key);
+      return found != summary.end() && found->is_number() ? found->get<double>() : otherwise;
+    };
+    last_.step = static_cast<std::int64_t>(number("steps", double(last_.step)));
+    last_.loss = number("finalLoss", std::nan(""));
     view_.show(last_, steady_seconds());
   }
 
@@ -153,6 +158,21 @@ class JobRun {
     view_.note(verdict.message + "; trying again from the last checkpoint (attempt " +
                std::to_string(restarts_ + 1) + ")");
     return !interrupted_within(double(verdict.delay.count()) / 1000);
+  }
+
+  // What a language model has learned, for everyone to see.
+  void show_sample() const {
+    const auto sample = read_file(folder_ + "/export/sample.txt");
+    if (!sample.ok()) return;
+    // A model that writes bytes may write what is not UTF-8, and a terminal obeys control
+    // characters.
+    auto text = nlohmann::json::parse(nlohmann::json(*sample).dump(
+                                          -1, ' ', false, nlohmann::json::error_handler_t::replace))
+                    .get<std::string>();
+    for (auto& c : text) {
+      if (static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t') c = '?';
+    }
+    std::printf("It now writes like this:\n%s\n", text.c_str());
   }
 
   static Verdict failed_to_start(const Error& error) {
@@ -172,6 +192,7 @@ class JobRun {
     } else {
       std::printf("%s", describe_summary(*summary, folder_, job_.spec.checkpoint.path).c_str());
     }
+    if (verdict.action == Action::succeed && !options_.json) show_sample();
     if (verdict.action == Action::stop && !options_.json) {
       std::printf("To go on from there: %s\n", options_.command_line.c_str());
     }

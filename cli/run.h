@@ -14,6 +14,7 @@ struct RunOptions {
   std::vector<std::string> settings;  // path=value
   std::string output;                 // empty: the job's own, else runs/<name>
   std::string transport = "auto";
+  std::optional<int> metrics_port;  // worker i serves /metrics at metrics_port + i
   bool json = false;
   std::string command_line;  // to say how to resume
 };

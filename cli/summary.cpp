@@ -57,6 +57,7 @@ Result<nlohmann::json> finish_summary(const std::string& folder, const Verdict& 
   put_progress(summary, last);
   summary["wallSeconds"] = std::round(wall_seconds * 1000) / 1000;
   summary["restarts"] = restarts;
+  summary["recoveries"] = restarts;
   if (verdict.action == Action::succeed) {
     summary["state"] = "Succeeded";
   } else {

@@ -12,7 +12,8 @@
 
 namespace muster::cli {
 
-// Merges wallSeconds and restarts into <folder>/summary.json, and writes state, reason and message
+// Merges wallSeconds, restarts and recoveries (faults after which the run went on: each restart is
+// one) into <folder>/summary.json, and writes state, reason and message
 // of a stop or a failure. Returns what is in the file now.
 Result<nlohmann::json> finish_summary(const std::string& folder, const Verdict& verdict,
                                       const Progress& last, double wall_seconds,

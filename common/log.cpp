@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -75,10 +76,24 @@ std::string json_line(Level level, std::string_view message, Fields fields) {
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::string escaped(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool has_control(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; });
+}
+
+// Whatever is written stays one line, and a value with spaces one word.
 std::string text_line(Level level, std::string_view message, Fields fields) {
-  std::string line = timestamp() + " " + name_of(level) + " " + std::string(message);
-  for (const auto& [name, value] : context().fields) line += " " + name + "=" + value;
-  for (const auto& f : fields) line += " " + std::string(f.name) + "=" + f.value;
+  std::string line = timestamp() + " " + name_of(level) + " " +
+                     (has_control(message) ? escaped(message) : std::string(message));
+  const auto add = [&line](std::string_view name, const std::string& value) {
+    const bool plain = value.find_first_of(" \"=") == std::string::npos && !has_control(value);
+    line += " " + std::string(name) + "=" + (plain ? value : escaped(value));
+  };
+  for (const auto& [name, value] : context().fields) add(name, value);
+  for (const auto& f : fields) add(f.name, f.value);
   return line;
 }
 

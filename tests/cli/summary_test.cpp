@@ -30,6 +30,7 @@ TEST(Summary, OfASuccessKeepsWhatRankZeroWrote) {
   EXPECT_EQ(summary.at("finalLoss"), 0.25);
   EXPECT_EQ(summary.at("wallSeconds"), 12.5);
   EXPECT_EQ(summary.at("restarts"), 1);
+  EXPECT_EQ(summary.at("recoveries"), 1);
 }
 
 TEST(Summary, OfAFailureNamesTheReasonAndTheLastStep) {

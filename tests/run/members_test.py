@@ -212,6 +212,17 @@ class MembersTest(unittest.TestCase):
         for process in (*workers, self.coordinator, waiter):
             self.end(process, 0)
 
+    def test_a_checkpoint_by_time_is_published_while_the_run_goes_on(self):
+        self.start_coordinator(checkpoint={"path": str(self.folder / "checkpoints"),
+                                           "everySeconds": 1})
+        workers = [self.start_worker(i) for i in range(2)]
+        state = self.wait_until(lambda: (s := self.state()).get("checkpointStep", -1) > 0 and s,
+                                "no checkpoint")
+        self.assertEqual(state["phase"], "Running")
+        self.assertLess(state["checkpointStep"], STEPS)
+        for process in (*workers, self.coordinator):
+            self.end(process, 0)
+
     def disturb(self, number):
         self.start_coordinator(workers=3)
         workers = [self.start_worker(i) for i in range(3)]

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", SOURCE / "build/release/bin"))
@@ -117,6 +119,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(process.returncode, 130, text + self.logs())
         self.assertIn("To go on from there:", text)
         self.assertEqual(self.summary()["state"], "Stopped")
+        self.assertEqual(self.summary()["steps"], max(r["step"] for r in self.metrics()))
         stopped_at = max(r["step"] for r in self.metrics())
         self.assertTrue(list((self.output / "checkpoints").glob(f"index-{stopped_at}*.json")),
                         f"no checkpoint of step {stopped_at}")
@@ -139,7 +142,7 @@ class RunTest(unittest.TestCase):
         os.kill(children_of(process.pid)["muster-trainer"][-1], signal.SIGKILL)
         text, _ = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 0, text + self.logs())
-        self.assertEqual(self.summary()["restarts"], 1)
+        self.assertEqual((self.summary()["restarts"], self.summary()["recoveries"]), (1, 1))
         self.assertIn("trying again from the last checkpoint", text)
 
     def test_nobody_outlives_the_command(self):
@@ -163,13 +166,139 @@ class RunTest(unittest.TestCase):
             return False
         return text.rsplit(")", 1)[1].split()[0] != "Z"
 
-    def test_wrong_data_end_with_3_and_without_a_retry(self):
-        (self.folder / "broken.csv").write_text("a,b\n1,x\n2\n")
-        done = self.run_to_end("--set", f"data.train=[{self.folder}/broken.csv]",
-                               "--set", "data.tabular.output.name=b")
+    def test_the_curve_does_not_depend_on_the_world_size(self):
+        curves = {}
+        for workers in (1, 2, 3, 5):
+            shutil.rmtree(self.output, ignore_errors=True)
+            done = self.run_to_end("--workers", str(workers), "--set", "training.epochs=12")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+            curves[workers] = [r["loss"] for r in self.metrics() if "validation" not in r][:100]
+        self.assertEqual(len(curves[1]), 100)
+        for workers in (2, 3, 5):
+            for step, (one, many) in enumerate(zip(curves[1], curves[workers])):
+                self.assertAlmostEqual(many / one, 1, delta=1e-6, msg=f"{workers}, step {step + 1}")
+
+    def test_every_transport_gives_the_same_bits(self):
+        for workers in ("3", "5"):
+            hashes = set()
+            for transport in ("shared-memory", "tcp"):
+                shutil.rmtree(self.output, ignore_errors=True)
+                done = self.run_to_end("--workers", workers, "--transport", transport,
+                                       "--set", "training.epochs=3")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+                self.assertIn(f"transport={transport}", self.logs())
+                hashes.add(self.summary()["parametersSha256"])
+            self.assertEqual(len(hashes), 1)
+
+    HEADER = "a,b,species\n"
+    GOOD = "1,x,A\n2,y,B\n3,x,A\n4,y,B\n5,x,A\n"
+
+    def wrong_data(self, text, *more):
+        """What `muster run` says about a table that it cannot train on."""
+        path = self.folder / "table.csv"
+        if text is not None:
+            path.write_bytes(text.encode() if isinstance(text, str) else text)
+        done = self.run_to_end("--set", f"data.train=[{path}]", *more)
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr + self.logs())
-        self.assertRegex(done.stdout, "broken.csv")
         self.assertEqual(self.summary()["reason"], "NonRetryableExitCode")
+        self.assertNotIn("trying again", done.stdout)
+        return done.stdout
+
+    def test_wrong_data_end_with_3_named_and_without_a_retry(self):
+        rows = self.HEADER + self.GOOD
+        self.assertIn("table.csv:4: ", self.wrong_data(self.HEADER + "1,x,A\n2,y,B\n3,x\n"))
+        self.assertIn("table.csv:7: column 'a'", self.wrong_data(rows + "inf,x,A\n"))
+        self.assertIn("table.csv:7: column 'a': '1e999'", self.wrong_data(rows + "1e999,x,A\n"))
+        self.assertIn("table.csv:7: column 'species'", self.wrong_data(rows + "1,x,\n"))
+        for text in ("", self.HEADER, b"a,b,species\n1,\xff,A\n"):
+            self.assertIn("table.csv", self.wrong_data(text))
+        other = self.folder / "other.csv"
+        other.write_text(self.HEADER + "1,x,C\n")
+        text = self.wrong_data(rows, "--set", f"data.validation=[{other}]",
+                               "--set", "data.validationFraction=0")
+        self.assertIn("other.csv:2: column 'species'", text)
+        self.assertIn("'C'", text)
+
+    def test_files_that_cannot_be_read_are_named(self):
+        self.assertIn("table.csv", self.wrong_data(None))
+        (self.folder / "table.csv").mkdir()
+        self.assertIn("table.csv", self.wrong_data(None))
+
+    def test_missing_values_and_unseen_categories_are_no_errors(self):
+        table, other = self.folder / "table.csv", self.folder / "other.csv"
+        table.write_text(self.HEADER + self.GOOD + "NA,,A\n,x,B\n")
+        other.write_text(self.HEADER + "1,never seen,A\n,,B\n")
+        done = self.run_to_end("--set", f"data.train=[{table}]", "--set",
+                               f"data.validation=[{other}]", "--set", "data.validationFraction=0")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+
+    def test_a_full_disk_is_named_and_the_job_goes_on_from_the_last_checkpoint(self):
+        process = self.start(*self.LONG)
+        self.wait_for_step(60)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE)
+        before = sorted(p.name for p in (self.output / "checkpoints").glob("index-*.json"))
+        limited = subprocess.run(
+            ["bash", "-c", 'ulimit -f 8; trap "" XFSZ; exec "$@"', "bash", *self.command(*self.LONG),
+             "--set", "runPolicy.backoffLimit=0"], capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(limited.returncode, 1, limited.stdout + limited.stderr)
+        self.assertIn("File too large", limited.stdout)
+        after = sorted(p.name for p in (self.output / "checkpoints").glob("index-*.json"))
+        self.assertEqual(after, before)
+        done = self.run_to_end(*self.LONG)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+
+    def test_killed_at_any_moment_it_resumes(self):
+        """Everything dies at once, checkpoints being written all the time."""
+        often = ("--workers", "2", "--set", "training.epochs=4000", "--set",
+                 "checkpoint.everySteps=3", "--set", "checkpoint.keep=2")
+        reached = 0
+        for i in range(10):
+            process = self.start(*often)
+            self.wait_for_step(reached + 20 + 7 * i)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=DEADLINE)
+            reached = max(r["step"] for r in self.metrics())
+            indexes = list((self.output / "checkpoints").glob("index-*.json"))
+            self.assertTrue(indexes)
+        process = self.start(*often)
+        self.wait_for_step(reached + 20)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 130, text)
+        steps = [r["step"] for r in self.metrics() if "validation" not in r]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)), "each step once, in order")
+        resumed = [line for line in (self.output / "logs/worker-0.log").read_text().splitlines()
+                   if "resumed" in line]
+        self.assertTrue(resumed, "the last run began anew")
+
+    def test_a_run_that_diverges_ends_with_4_or_goes_on_as_the_job_says(self):
+        wild = ("--set", "training.optimizer.learningRate=1e30", "--set", "training.epochs=3")
+        done = self.run_to_end(*wild)
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr + self.logs())
+        self.assertEqual(self.summary()["reason"], "Diverged")
+        self.assertIn("learningRate", done.stdout)
+        shutil.rmtree(self.output)
+        done = self.run_to_end(*wild, "--set", "training.onDivergence=Continue")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+        self.assertIn("update is left out", self.logs())
+
+    def test_a_run_stops_early_when_validation_improves_no_more(self):
+        done = self.run_to_end("--set", "training.epochs=4000", "--set",
+                               "training.earlyStopping={metric: validation_loss, patience: 3}")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
+        self.assertLess(self.summary()["steps"], 4000)
+
+    def test_workers_serve_metrics_where_they_are_told_to(self):
+        port = random.randint(20000, 50000)
+        process = self.start(*self.LONG, "--metrics-port", str(port))
+        self.wait_for_step(5)
+        for worker in range(2):
+            url = f"http://127.0.0.1:{port + worker}/metrics"
+            text = urllib.request.urlopen(url, timeout=5).read().decode()
+            self.assertIn("muster_", text)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE)
 
     def test_a_wrong_job_ends_with_2_and_says_where(self):
         done = self.run_to_end("--set", "training.epochs=0")

@@ -27,6 +27,11 @@ Status write_model(model::Model& model, const data::Shape& shape, const std::str
   return checkpoint::write_export(folder, views, config);
 }
 
+// JSON has no word for what is not finite.
+void put(nlohmann::json& to, const char* name, double value) {
+  if (std::isfinite(value)) to[name] = value;
+}
+
 }  // namespace
 
 Result<Outcome> Trainer::finish() {
@@ -41,15 +46,14 @@ Result<Outcome> Trainer::finish() {
               {"samples", samples()},
               {"trainingSeconds", wall},
               {"samplesPerSecond", trained_samples_ > 0 ? trained_samples_ / wall : 0.0},
-              {"finalLoss", tracker_.loss},
               {"worldSize", assignment_.world_size},
               {"generation", assignment_.generation.n},
               {"parametersSha256", with_.state.parameters_sha256()}};
+    put(result, "finalLoss", tracker_.loss);
     if (with_.data.validation) {
-      result["validation"]["loss"] = tracker_.validation.loss;
-      if (std::isfinite(tracker_.validation.accuracy)) {
-        result["validation"]["accuracy"] = tracker_.validation.accuracy;
-      }
+      result["validation"] = nlohmann::json::object();
+      put(result["validation"], "loss", tracker_.validation.loss);
+      put(result["validation"], "accuracy", tracker_.validation.accuracy);
     }
     if (!with_.output.empty()) {
       const auto folder = with_.output + "/export";

@@ -52,9 +52,11 @@ class Dense final : public Model {
       losses.sum = torch::zeros({});
       return losses;
     }
-    const torch::Tensor outputs = logits(batch);
+    // In fp64 from here on: a small loss is a difference of larger numbers, and in fp32 it would be
+    // mostly rounding, another one for each split of the batch.
+    const torch::Tensor outputs = logits(batch).to(torch::kDouble);
     if (!classifies()) {
-      losses.sum = at::mse_loss(outputs, values_of(batch), at::Reduction::Sum);
+      losses.sum = at::mse_loss(outputs, values_of(batch).to(torch::kDouble), at::Reduction::Sum);
       return losses;
     }
     const torch::Tensor targets = classes_of(batch);

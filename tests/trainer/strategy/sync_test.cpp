@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/trainer/comm/ranks.h"
+
 namespace muster::strategy {
 namespace {
 
@@ -59,11 +61,16 @@ struct RunResult {
   bool views_intact = true;
 };
 
-void run_rank(const Plan& setup, comm::Communicator& communicator, RunResult& result) {
+// A rank's communicator, once its buffers are there.
+using Connect = std::function<std::unique_ptr<comm::Communicator>(std::shared_ptr<comm::Arena>)>;
+
+void run_rank(const Plan& setup, const Connect& connect, RunResult& result) {
   Net net;
   job::Optimizer optimizer;
   optimizer.learning_rate = 0.01;
   auto state = *FlatState::create(parameters_of(net), optimizer);
+  const auto connected = connect(state->arena());
+  auto& communicator = *connected;
   Sync sync(*state, setup.bucket_bytes);
   sync.set_communicator(&communicator);
   const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -101,9 +108,21 @@ void run_rank(const Plan& setup, comm::Communicator& communicator, RunResult& re
   if (!state->views_intact()) result.views_intact = false;
 }
 
-RunResult run(const Plan& setup) {
+RunResult run(const Plan& setup, comm::Transport transport = comm::Transport::local) {
   const auto n = setup.shares.size();
   auto communicators = comm::make_local(static_cast<int>(n), setup.faults);
+  comm::Group group;
+  for (std::size_t r = 0; r < n; ++r) {
+    group.listeners.push_back(*comm::Listener::open("127.0.0.1"));
+  }
+  group.arenas.resize(n);
+  const auto connect = [&](std::size_t r, std::shared_ptr<comm::Arena> arena) {
+    if (transport == comm::Transport::local) return std::move(communicators[r]);
+    group.arenas[r] = std::move(arena);
+    const auto options = comm::options_of(group, static_cast<int>(r), static_cast<int>(n));
+    const auto make = transport == comm::Transport::tcp ? comm::make_tcp : comm::make_shared_memory;
+    return *make(options, *group.listeners[r], comm::in(seconds(20)));
+  };
   RunResult result;
   result.hashes.resize(n);
   result.bytes.resize(n);
@@ -112,7 +131,9 @@ RunResult run(const Plan& setup) {
   for (std::size_t r = 0; r < n; ++r) {
     threads.emplace_back([&, r] {
       at::set_num_threads(1);
-      run_rank(setup, *communicators[r], result);
+      run_rank(
+          setup, [&](std::shared_ptr<comm::Arena> arena) { return connect(r, std::move(arena)); },
+          result);
     });
   }
   for (auto& t : threads) t.join();
@@ -151,6 +172,17 @@ TEST(Sync, TheSameRunTwiceGivesTheSameBits) {
   EXPECT_EQ(run({.shares = {5, 8, 11}}).hashes, run({.shares = {5, 8, 11}}).hashes);
 }
 
+TEST(Sync, EveryTransportGivesTheSameBits) {
+  for (const std::vector<std::int64_t>& shares :
+       {std::vector<std::int64_t>{5, 8, 11}, {1, 9, 4, 3, 7}}) {
+    const Plan setup{.shares = shares, .accumulation = 2};
+    const auto local = run(setup).hashes;
+    EXPECT_FALSE(local[0].empty());
+    EXPECT_EQ(run(setup, comm::Transport::shared_memory).hashes, local);
+    EXPECT_EQ(run(setup, comm::Transport::tcp).hashes, local);
+  }
+}
+
 TEST(Sync, GradientsAndParametersStayViewsOfTheFlatBuffers) {
   EXPECT_TRUE(run({.shares = {4, 4}, .steps = 3}).views_intact);
 }
@@ -182,8 +214,11 @@ TEST(Sync, AfterAnAbortNoParameterHasChanged) {
   result.hashes.resize(2);
   result.bytes.resize(2);
   result.errors.resize(2);
-  std::thread rank0([&] { run_rank(setup, *communicators[0], result); });
   communicators[0]->abort();  // rank 1 never comes
+  std::thread rank0([&] {
+    run_rank(
+        setup, [&](const auto&) { return std::move(communicators[0]); }, result);
+  });
   rank0.join();
   EXPECT_EQ(result.errors[0].code, Code::aborted);
 }
