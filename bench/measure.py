@@ -43,13 +43,18 @@ def torchrun(processes):
             "--master-addr", "127.0.0.1", "--master-port", str(port)]
 
 
-def last_json(command, environment=None):
-    """Runs a command to its end; the last line of its output that is a JSON object."""
-    done = subprocess.run(command, env=environment or ONE_THREAD, capture_output=True, text=True)
-    lines = [l for l in done.stdout.splitlines() if l.startswith("{")]
-    if done.returncode != 0 or not lines:
-        sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-3000:]}")
-    return json.loads(lines[-1])
+def last_json(command, environment=None, tries=3):
+    """Runs a command to its end; the last line of its output that is a JSON object.
+
+    PyTorch's processes abort now and then while gloo shuts down: such a run is said and repeated.
+    """
+    for left in reversed(range(tries)):
+        done = subprocess.run(command, env=environment or ONE_THREAD, capture_output=True, text=True)
+        lines = [l for l in done.stdout.splitlines() if l.startswith("{")]
+        if done.returncode == 0 and lines:
+            return json.loads(lines[-1])
+        print(f"{' '.join(command)}\nended with {done.returncode}; {left} tries left", file=sys.stderr)
+    sys.exit(done.stderr[-3000:])
 
 
 def medians(rounds):

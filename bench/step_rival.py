@@ -58,4 +58,5 @@ if rank == 0:
     print(json.dumps({"step_ends": step_ends, "peak_mib": peaks[0].item(),
                       "whole_peak_mib": peaks[1].item()}), flush=True)
 if distributed:
+    dist.barrier()
     dist.destroy_process_group()

@@ -20,7 +20,7 @@ struct AttemptPlan {
   std::string job_uid;
   std::string transport = "auto";
   std::optional<int> metrics_port;  // worker i serves /metrics at metrics_port + i
-  std::int64_t epoch = 1;  // of the coordinator: higher than in any attempt before
+  std::int64_t epoch = 1;           // of the coordinator: higher than in any attempt before
   std::int64_t attempt = 1;
   std::int64_t workers = 1;
   // Steady clock's seconds at which the job's activeDeadlineSeconds are over.

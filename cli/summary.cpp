@@ -16,9 +16,17 @@ nlohmann::json written_by_rank(const std::string& path) {
 
 void put_progress(nlohmann::json& summary, const Progress& last) {
   if (!summary.contains("steps")) summary["steps"] = last.step;
+  if (!summary.contains("worldSize")) summary["worldSize"] = last.world_size;
+  if (!summary.contains("generation")) summary["generation"] = last.generation;
   const auto put = [&](const char* key, double value) {
     if (std::isfinite(value) && !summary.contains(key)) summary[key] = value;
   };
+  if (std::isfinite(last.validation_loss) && !summary.contains("validation")) {
+    summary["validation"]["loss"] = last.validation_loss;
+    if (std::isfinite(last.validation_accuracy)) {
+      summary["validation"]["accuracy"] = last.validation_accuracy;
+    }
+  }
   put("finalLoss", last.loss);
   put("samplesPerSecond", last.samples_per_second);
 }

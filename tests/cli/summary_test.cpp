@@ -12,6 +12,8 @@ Progress at_step(std::int64_t step) {
   Progress progress;
   progress.step = step;
   progress.loss = 0.5;
+  progress.world_size = 2;
+  progress.generation = 3;
   return progress;
 }
 
@@ -41,6 +43,8 @@ TEST(Summary, OfAFailureNamesTheReasonAndTheLastStep) {
   EXPECT_EQ(summary.at("state"), "Failed");
   EXPECT_EQ(summary.at("reason"), "Diverged");
   EXPECT_EQ(summary.at("steps"), 7);
+  EXPECT_EQ(summary.at("worldSize"), 2);
+  EXPECT_EQ(summary.at("generation"), 3);
 }
 
 TEST(Summary, OfAStopSaysStopped) {

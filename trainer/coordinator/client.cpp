@@ -23,7 +23,8 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds heartbeat_interval{100};
+// Three within the shortest heartbeatTimeoutSeconds that a job may ask for.
+constexpr std::chrono::milliseconds heartbeat_interval{200};
 constexpr std::chrono::milliseconds leave_poll{100};
 
 int milliseconds_until(Clock::time_point t) {
