@@ -33,6 +33,13 @@ Style style(const RunOptions& options) {
   return ::isatty(STDOUT_FILENO) ? Style::bar : Style::lines;
 }
 
+// As a person at this place would name it.
+std::string shown(const std::string& path) {
+  const auto near =
+      std::filesystem::path(path).lexically_proximate(std::filesystem::current_path()).string();
+  return near.starts_with("..") ? path : near;
+}
+
 int refuse(const Error& error) {
   std::fprintf(stderr, "muster: %s\n", error.message.c_str());
   return exit_code(error);
@@ -92,7 +99,7 @@ class JobRun {
     started_ = steady_seconds();
     view_.note(job_.name + ": " + std::to_string(job_.spec.workers.replicas) +
                (job_.spec.workers.replicas == 1 ? " worker" : " workers") + ", output in " +
-               folder_);
+               shown(folder_));
     while (true) {
       const auto end = attempt();
       if (!end.ok()) return close(failed_to_start(end.error()));
@@ -190,7 +197,9 @@ class JobRun {
       event["event"] = "summary";
       std::printf("%s\n", event.dump().c_str());
     } else {
-      std::printf("%s", describe_summary(*summary, folder_, job_.spec.checkpoint.path).c_str());
+      std::printf(
+          "%s",
+          describe_summary(*summary, shown(folder_), shown(job_.spec.checkpoint.path)).c_str());
     }
     if (verdict.action == Action::succeed && !options_.json) show_sample();
     if (verdict.action == Action::stop && !options_.json) {

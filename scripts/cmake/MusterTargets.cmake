@@ -53,10 +53,21 @@ find_package(OpenSSL REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(civetweb REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(CURL REQUIRED)
+if(EXISTS "${CMAKE_SOURCE_DIR}/.deps/prometheus-cpp")  # where the system has no package of it
+  set(prometheus-cpp_ROOT "${CMAKE_SOURCE_DIR}/.deps/prometheus-cpp")
+endif()
 find_package(prometheus-cpp REQUIRED)
+# prometheus-cpp may have found civetweb. If not, no find_package: the CMake files of Ubuntu's package want
+# a program of another package.
+if(NOT TARGET civetweb::civetweb)
+  find_path(CIVETWEB_INCLUDE civetweb.h REQUIRED)
+  find_library(CIVETWEB_LIBRARY civetweb REQUIRED)
+  add_library(civetweb::civetweb UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(civetweb::civetweb PROPERTIES
+    IMPORTED_LOCATION "${CIVETWEB_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${CIVETWEB_INCLUDE}")
+endif()
 if(MUSTER_TORCH)
   include(TorchWheel)
 endif()

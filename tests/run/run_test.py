@@ -16,6 +16,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", SOURCE / "build/release/bin"))
 MUSTER = str(PROGRAMS / "muster")
 DEADLINE = 180  # seconds, for anything that is waited for
+# A shell that runs us in the background has it ignored, and muster would go by that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def children_of(pid):

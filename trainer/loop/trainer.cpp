@@ -61,6 +61,11 @@ Result<std::optional<Outcome>> Trainer::at_boundary() {
   // At the end no change is worth its while: all finish.
   if (over()) return std::optional<Outcome>();
   if (boundary.checkpoint || checkpoint_wanted()) snapshot();
+  if (boundary.leave || boundary.regroup) {
+    // Nobody goes on before all have come here: rank 0 may leave, and what it has still to write of
+    // the last step comes before what the next rank 0 writes.
+    MUSTER_CHECK_OK(communicator_->barrier(step_deadline()));
+  }
   if (boundary.leave) {
     writer_.wait_idle();
     MUSTER_CHECK_OK(with_.client.left());
