@@ -24,6 +24,7 @@ namespace {
 constexpr double start_seconds = 30;          // for the coordinator to listen
 constexpr double poll_seconds = 0.25;         // between two looks at GET /state
 constexpr double failure_grace_seconds = 30;  // for the others to end after one failed
+constexpr double start_grace_seconds = 2;     // the same before the first generation
 constexpr double stop_grace_seconds = 10;  // for workers to end after the coordinator has stopped
 constexpr double success_grace_seconds = 120;  // for rank 0 to export after the coordinator's end
 
@@ -220,11 +221,14 @@ class Attempt {
   void note_end(const Member& member) {
     const bool coordinator = &member == &members_[0];
     if (!killed_ && weight(member.exit_code) > 0) {
-      if (!culprit_ || weight(member.exit_code) > weight(culprit_->exit_code)) culprit_ = &member;
-      end_within(failure_grace_seconds);
+      // The coordinator ends with the code of the worker that failed: the worker is to blame.
+      const int more = culprit_ ? weight(member.exit_code) - weight(culprit_->exit_code) : 1;
+      if (more > 0 || (more == 0 && culprit_ == &members_[0])) culprit_ = &member;
+      end_within(begun_ ? failure_grace_seconds : start_grace_seconds);
     } else if (coordinator) {
       // A worker that has not even joined when we are stopped would go on dialling.
-      end_within(interrupts_ > 0 ? stop_grace_seconds : success_grace_seconds);
+      const double stopping = begun_ ? stop_grace_seconds : start_grace_seconds;
+      end_within(interrupts_ > 0 ? stopping : success_grace_seconds);
     } else if (workers_running() == 0) {
       end_within(failure_grace_seconds);
     }
@@ -238,7 +242,9 @@ class Attempt {
   void look() {
     if (ports_.http == 0 || members_[0].seen_end) return;
     if (const auto state = fetch_state(ports_.http, token_); state.ok()) {
-      plan_.on_progress(progress_from_state(*state));
+      const auto progress = progress_from_state(*state);
+      begun_ = begun_ || progress.generation > 0;
+      plan_.on_progress(progress);
     }
   }
 
@@ -283,14 +289,23 @@ class Attempt {
       return end;
     } else if (interrupts_ > 0 || members_[0].exit_code == exit_left) {
       end.stopped = true;
-      end.message = !culprit_ && members_[0].exit_code == exit_left
-                        ? "a checkpoint is written"
-                        : "no checkpoint could be written";
+      end.message = stop_message();
       end.exit_code = exit_left;
     } else {
       blame(end);
     }
     return end;
+  }
+
+  std::string stop_message() const {
+    const auto state = final_state();
+    const auto step = state.is_object() ? state.find("checkpointStep") : state.end();
+    if (state.is_object() && step != state.end() && step->is_number_integer()) {
+      return "a checkpoint of step " + step->dump() + " is written";
+    }
+    if (interrupts_ > 1) return "at once; what came after the last checkpoint is lost";
+    return progress_from_state(state).step == 0 ? "before the first step"
+                                                : "no checkpoint could be written";
   }
 
   void blame(AttemptEnd& end) const {
@@ -310,6 +325,7 @@ class Attempt {
   CoordinatorPorts ports_;
   int interrupts_ = 0;
   bool killed_ = false;
+  bool begun_ = false;  // the workers have found each other
   bool deadline_exceeded_ = false;
   std::optional<double> kill_at_;
   const Member* culprit_ = nullptr;

@@ -35,7 +35,9 @@ void add_run(CLI::App& app, cli::RunOptions& options) {
   command->add_option("--workers", options.workers, "worker processes (spec.workers.replicas)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
-  command->add_option("--set", options.settings, "change a field of the job; may be repeated")
+  command
+      ->add_option("--set", options.settings,
+                   "change a field of the job; may be repeated; null removes it")
       ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
   command->add_option("--output", options.output, "folder for all results (default: runs/<name>)")

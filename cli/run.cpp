@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "cli/attempt.h"
 #include "cli/documents.h"
@@ -17,6 +18,7 @@
 #include "cli/summary.h"
 #include "common/exit_code.h"
 #include "common/file.h"
+#include "common/tcp.h"
 
 namespace muster::cli {
 namespace {
@@ -97,6 +99,7 @@ class JobRun {
   int run() {
     if (const auto ready = make_ready(); !ready.ok()) return refuse(ready.error());
     started_ = steady_seconds();
+    warn();
     view_.note(job_.name + ": " + std::to_string(job_.spec.workers.replicas) +
                (job_.spec.workers.replicas == 1 ? " worker" : " workers") + ", output in " +
                shown(folder_));
@@ -113,8 +116,29 @@ class JobRun {
   }
 
  private:
+  void warn() {
+    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    if (job_.spec.workers.replicas > 4 * cores) {
+      view_.note("there are " + std::to_string(cores) + " cores for " +
+                 std::to_string(job_.spec.workers.replicas) + " workers: they will take turns");
+    }
+    if (!changed_.empty()) {
+      view_.note("changed since the last run in this folder: " + changed_ +
+                 "; it goes on from the last checkpoint (for a fresh start: another --output, or "
+                 "--set checkpoint.resume=never)");
+    }
+  }
+
   Status make_ready() {
     MUSTER_CHECK_OK(make_folder(folder_));
+    MUSTER_TRY(lock, lock_folder(folder_));
+    lock_ = std::move(lock);
+    for (std::int64_t i = 0; options_.metrics_port && i < job_.spec.workers.replicas; ++i) {
+      int port = 0;
+      MUSTER_TRY(fd, listen_tcp("127.0.0.1:" + std::to_string(*options_.metrics_port + i), port));
+      ::close(fd);
+    }
+    changed_ = changed_fields(folder_, job::to_json(job_));
     MUSTER_CHECK_OK(replace_file(folder_ + "/job.json", job::to_json(job_).dump(2) + "\n"));
     MUSTER_TRY(uid, job_uid(folder_));
     uid_ = uid;
@@ -214,6 +238,8 @@ class JobRun {
   std::string folder_;
   ProgressView view_;
   std::string uid_;
+  FolderLock lock_;
+  std::string changed_;  // fields that differ from the last run's
   Progress last_;
   double started_ = 0;
   std::int64_t counted_failures_ = 0;
@@ -236,6 +262,14 @@ int run(const RunOptions& options) {
     auto prepared = prepare(options, std::move(document), documents->size() > 1);
     if (prepared.exit_code != exit_finished) return prepared.exit_code;
     jobs.push_back(std::move(prepared.job));
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (jobs[i].spec.output != jobs[k].spec.output) continue;
+      return refuse({Code::invalid_job, "two jobs, " + jobs[k].name + " and " + jobs[i].name +
+                                            ", have the output folder " + jobs[i].spec.output +
+                                            "; give them names or outputs of their own"});
+    }
   }
   for (auto& job : jobs) {
     if (const int code = JobRun(options, std::move(job)).run(); code != exit_finished) return code;

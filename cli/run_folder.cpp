@@ -1,5 +1,12 @@
 #include "cli/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "common/crypto.h"
@@ -31,6 +38,23 @@ Result<std::string> content(const std::string& path) {
   return trimmed(text);
 }
 
+bool has_checkpoint(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with("index-")) return true;
+  }
+  return false;
+}
+
+bool may_change(const std::string& path) {
+  static const char* const free[] = {
+      "spec.training.epochs", "spec.training.steps", "spec.workers",
+      "spec.output",          "spec.checkpoint",     "spec.runPolicy",
+      "spec.failurePolicy",   "spec.recovery",       "metadata"};
+  return std::any_of(std::begin(free), std::end(free),
+                     [&path](const char* prefix) { return path.starts_with(prefix); });
+}
+
 }  // namespace
 
 Result<std::string> job_uid(const std::string& folder) {
@@ -55,6 +79,38 @@ Result<std::int64_t> next_epoch(const std::string& folder) {
   }
   MUSTER_CHECK_OK(replace_file(path, std::to_string(last + 1) + "\n"));
   return last + 1;
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<FolderLock> lock_folder(const std::string& folder) {
+  const auto path = folder + "/.lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return Error{Code::io, "cannot create " + path + ": " + std::strerror(errno)};
+  FolderLock lock(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
+  return Error{Code::io, "another `muster run` uses " + folder +
+                             "; wait for it, or give this one another --output"};
+}
+
+std::string changed_fields(const std::string& folder, const nlohmann::json& job) {
+  const auto text = read_file(folder + "/job.json");
+  if (!text.ok()) return "";
+  const auto before = nlohmann::json::parse(*text, nullptr, false);
+  const auto& checkpoint = job.at("spec").at("checkpoint");
+  if (!before.is_object() || checkpoint.value("resume", "") == "never" ||
+      !has_checkpoint(checkpoint.value("path", ""))) {
+    return "";
+  }
+  std::string fields;
+  for (const auto& difference : nlohmann::json::diff(before, job)) {
+    auto path = difference.at("path").get<std::string>().substr(1);
+    std::replace(path.begin(), path.end(), '/', '.');
+    if (!may_change(path)) fields += (fields.empty() ? "" : ", ") + path;
+  }
+  return fields;
 }
 
 }  // namespace muster::cli

@@ -96,7 +96,10 @@ std::string describe_summary(const nlohmann::json& summary, const std::string& f
   text += number_row(summary, "samplesPerSecond", "samples/s");
   if (summary.value("restarts", 0) > 0) text += number_row(summary, "restarts", "restarts");
   text += file_row("learning curve", folder + "/metrics.jsonl");
-  text += file_row("trained model", folder + "/export");
+  // A folder may hold those of an earlier run.
+  if (summary.value("state", "") == "Succeeded") {
+    text += file_row("trained model", folder + "/export");
+  }
   text += file_row("checkpoints", checkpoints);
   text += file_row("logs", folder + "/logs");
   return text;

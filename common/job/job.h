@@ -36,7 +36,7 @@ Result<std::vector<nlohmann::json>> read_documents(const std::string& text,
 Parsed parse(const nlohmann::json& document);
 
 // Sets `path` (spec.training.steps=10, or training.steps=10; lists by [i]; the value is YAML)
-// before parsing.
+// before parsing; the value null removes the field.
 Status set_path(nlohmann::json& document, const std::string& assignment);
 
 // The resolved spec as JSON: what is frozen for an attempt. parse(to_json(job)) gives the same job.

@@ -74,6 +74,11 @@ class Rules {
             "is " + spec_.data.format + ", but model.tabular reads csv or parquet");
     }
     if (m.tabular) positive("spec.model.tabular.hidden", m.tabular->hidden);
+    const auto* config = m.builtin ? builtin_config(m.builtin->name) : nullptr;
+    if (config != nullptr) {
+      auto copy = m.builtin->config;
+      job::check(*config, copy, "spec.model.builtin.config", found_);
+    }
   }
 
   void positive(const std::string& path, const std::vector<std::int64_t>& values) {
@@ -167,6 +172,17 @@ Result<std::vector<std::string>> path_parts(const std::string& path) {
   return parts;
 }
 
+// Removes what the parts lead to; nothing when it is not there.
+Status remove_path(json& document, const std::vector<std::string>& parts) {
+  json* at = &document;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    if (!at->is_object() || !at->contains(parts[i])) return {};
+    at = &(*at)[parts[i]];
+  }
+  if (at->is_object()) at->erase(parts.back());
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<json>> read_documents(const std::string& text, const std::string& source) {
@@ -197,6 +213,7 @@ Status set_path(json& document, const std::string& assignment) {
   const bool rooted = parts[0] == "spec" || parts[0] == "metadata" || parts[0] == "kind" ||
                       parts[0] == "apiVersion";
   if (!rooted) parts.insert(parts.begin(), "spec");
+  if (value.is_null()) return remove_path(document, parts);
   json* at = &document;
   for (const auto& part : parts) {
     if (at->is_array()) {

@@ -438,6 +438,24 @@ void describe_field(const Field& f, const std::string& path, std::string& out) {
 
 }  // namespace
 
+const Field* builtin_config(const std::string& model) {
+  static const Field gpt2 =
+      object("config",
+             {optional(integer("layers", nullptr, 1, "Blocks.")),
+              optional(integer("heads", nullptr, 1, "Attention heads.")),
+              optional(integer("hidden", nullptr, 1, "Width; a multiple of heads.")),
+              optional(boolean("tieWeights", true, "The output shares the embedding's weights.")),
+              optional(at_most(number("dropout", nullptr, 0, "Share of what is dropped."), 1))},
+             "A GPT-2.");
+  static const Field mlp =
+      object("config",
+             {optional(list("hidden", Type::integer, nullptr, "Widths of the hidden layers.")),
+              optional(choice("activation", nullptr, {"relu", "gelu", "tanh", "sigmoid"},
+                              "Between layers."))},
+             "A stack of layers.");
+  return model == "gpt2" ? &gpt2 : model == "mlp" ? &mlp : nullptr;
+}
+
 const Field& schema() {
   static const Field root = build();
   return root;

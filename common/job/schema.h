@@ -29,6 +29,9 @@ struct Field {
 
 const Field& schema();
 
+// The `config` of a built-in model, or null when this version has no such model.
+const Field* builtin_config(const std::string& model);
+
 // Checks `value` against `field`, writes defaults into it (only into objects that are there), and
 // adds what is wrong to `problems`. `auto` becomes absent where it is allowed.
 void check(const Field& field, nlohmann::json& value, const std::string& path,

@@ -115,13 +115,14 @@ std::jthread interrupt_when_running(const TemporaryFolder& folder, int count) {
 
 TEST_F(AttemptTest, OneInterruptIsAPlannedStop) {
   const auto interrupter = interrupt_when_running(folder_, 1);
-  const auto end =
-      run("trap 'touch ${port_file%/*}/stop; exit 75' TERM; while true; do sleep 0.01; done",
-          "echo running; while [ ! -e ${0%/*}/out/.run/stop ]; do "
-          "sleep 0.01; done; exit 75");
+  const auto end = run(
+      "trap 'touch ${port_file%/*}/stop; echo \"{\\\"checkpointStep\\\": 7}\" > $final_state; exit "
+      "75' TERM; while true; do sleep 0.01; done",
+      "echo running; while [ ! -e ${0%/*}/out/.run/stop ]; do "
+      "sleep 0.01; done; exit 75");
   ASSERT_TRUE(end.ok()) << end.error().message;
   EXPECT_TRUE(end->stopped);
-  EXPECT_EQ(end->message, "a checkpoint is written");
+  EXPECT_EQ(end->message, "a checkpoint of step 7 is written");
 }
 
 TEST_F(AttemptTest, ASecondInterruptStopsAtOnce) {
@@ -130,7 +131,7 @@ TEST_F(AttemptTest, ASecondInterruptStopsAtOnce) {
       run("trap 'echo heard' TERM; while true; do sleep 0.01; done", "echo running; sleep 600");
   ASSERT_TRUE(end.ok()) << end.error().message;
   EXPECT_TRUE(end->stopped);
-  EXPECT_EQ(end->message, "no checkpoint could be written");
+  EXPECT_EQ(end->message, "at once; what came after the last checkpoint is lost");
 }
 
 }  // namespace

@@ -86,12 +86,16 @@ TEST(HttpServer, AnswersSeveralAtOnce) {
 }
 
 TEST(HttpServer, EndsSoonAlsoAfterRequests) {
-  auto server = serve();
-  (void)get(server->port(), "/metrics");
-  const auto begin = std::chrono::steady_clock::now();
-  server.reset();
-  // It took 2 s once; the limit is generous, not a measurement.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  std::chrono::steady_clock::duration stopping{0};
+  for (int i = 0; i < 5; ++i) {
+    auto server = serve();
+    (void)get(server->port(), "/metrics");
+    const auto begin = std::chrono::steady_clock::now();
+    server.reset();
+    stopping += std::chrono::steady_clock::now() - begin;
+  }
+  // Each took 2 s once, and takes some milliseconds: the limit is for a very busy machine.
+  EXPECT_LT(stopping, std::chrono::seconds(5));
 }
 
 TEST(HttpServer, WhereItCannotListenIsNamed) {

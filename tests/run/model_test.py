@@ -151,19 +151,20 @@ class ModelTest(unittest.TestCase):
 
     def test_a_language_model_learns_and_the_ranks_agree_with_one(self):
         losses = {}
-        for workers in (1, 3):
+        for workers in (1, 2, 3, 5):
             output = self.folder / f"out-{workers}"
             subprocess.run([str(PROGRAMS / "muster"), "run", str(SOURCE / "examples/tiny-gpt.yaml"),
                             "--workers", str(workers), "--output", str(output), "--set",
-                            "training.steps=30", "--set", "training.validateEverySteps=30", "--set",
-                            "data.sequenceLength=32", "--set", "training.microBatchSize=2"],
+                            "training.steps=100", "--set", "training.validateEverySteps=100", "--set",
+                            "data.sequenceLength=32", "--set", "training.optimizer.learningRate=5e-4"],
                            check=True, capture_output=True, timeout=DEADLINE)
             lines = (output / "metrics.jsonl").read_text().splitlines()
             records = [r for r in map(json.loads, lines) if "validation" not in r]
             losses[workers] = [r["loss"] for r in records]
         self.assertLess(losses[1][-1], losses[1][0] - 1)
-        for one, three in zip(losses[1], losses[3]):
-            self.assertAlmostEqual(one / three, 1, delta=1e-6)
+        for workers in (2, 3, 5):
+            for step, (one, many) in enumerate(zip(losses[1], losses[workers])):
+                self.assertAlmostEqual(many / one, 1, delta=1e-6, msg=f"{workers}, step {step + 1}")
 
 
 if __name__ == "__main__":

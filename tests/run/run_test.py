@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -129,6 +130,47 @@ class RunTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
         steps = [r["step"] for r in self.metrics() if "loss" in r and "validation" not in r]
         self.assertEqual(len(steps), len(set(steps)), "a step was computed twice")
+
+    def test_ctrl_c_before_the_first_step_ends_soon_and_says_so(self):
+        process = self.start(*self.LONG)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 130, text)
+        if self.summary()["steps"] == 0:
+            self.assertIn("before the first step", text)
+
+    def test_two_runs_do_not_share_a_folder(self):
+        process = self.start(*self.LONG)
+        self.wait_for_step(5)
+        second = self.run_to_end(*self.LONG)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another `muster run` uses", second.stderr)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 130, text)
+
+    def test_a_job_that_has_changed_is_said(self):
+        self.run_to_end("--set", "training.epochs=2")
+        done = self.run_to_end("--set", "training.epochs=3", "--set", "training.seed=9")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("changed since the last run in this folder: spec.training.seed;", done.stdout)
+        done = self.run_to_end("--set", "training.epochs=4", "--set", "training.seed=9")
+        self.assertNotIn("changed", done.stdout)
+
+    def test_a_finished_job_is_only_shown_again(self):
+        for _ in range(2):
+            done = self.run_to_end("--set", "training.epochs=2", "--set", "data.validationFraction=null")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertNotIn("validation", done.stdout + json.dumps(self.summary()))
+
+    def test_a_taken_metrics_port_is_named_at_once(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            done = self.run_to_end("--metrics-port", str(taken.getsockname()[1]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Address already in use", done.stderr)
 
     def test_a_second_ctrl_c_stops_at_once(self):
         process = self.start(*self.LONG)

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -88,8 +89,8 @@ struct Report {
   double learning_rate = 0;
   double gradient_norm = 0;
   double samples_per_second = 0;
-  double validation_loss = 0;  // NaN before the first
-  double validation_accuracy = 0;
+  double validation_loss = std::numeric_limits<double>::quiet_NaN();  // before the first
+  double validation_accuracy = std::numeric_limits<double>::quiet_NaN();
 };
 
 class Client {

@@ -45,12 +45,12 @@ Result<Outcome> Trainer::finish() {
               {"steps", step_},
               {"samples", samples()},
               {"trainingSeconds", wall},
-              {"samplesPerSecond", trained_samples_ > 0 ? trained_samples_ / wall : 0.0},
               {"worldSize", assignment_.world_size},
               {"generation", assignment_.generation.n},
               {"parametersSha256", with_.state.parameters_sha256()}};
     put(result, "finalLoss", tracker_.loss);
-    if (with_.data.validation) {
+    if (trained_samples_ > 0) result["samplesPerSecond"] = trained_samples_ / wall;
+    if (with_.data.validation && std::isfinite(tracker_.validation.loss)) {
       result["validation"] = nlohmann::json::object();
       put(result["validation"], "loss", tracker_.validation.loss);
       put(result["validation"], "accuracy", tracker_.validation.accuracy);

@@ -104,9 +104,19 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"metadata.name=Penguins", "metadata.name ", "a-z"},
         Bad{"apiVersion=muster.dev/v1", "apiVersion ", "muster.dev/v1alpha1"},
         Bad{"kind=Job", "kind ", "TrainingJob"},
-        Bad{"output=null", "spec.output ", "must be a string, but is null"},
+        Bad{"output={}", "spec.output ", "must be a string, but is {}"},
+        Bad{"model={builtin: {name: mlp, config: {hiden: [3]}}}",
+            "spec.model.builtin.config.hiden ", "did you mean hidden?"},
+        Bad{"model={builtin: {name: mlp, config: {activation: rel}}}",
+            "spec.model.builtin.config.activation ", "did you mean relu?"},
         Bad{"workers.template=3", "spec.workers.template ", "must be an object"}),
     [](const auto& info) { return "Case" + std::to_string(info.index); });
+
+TEST(Job, ANullIsNamed) {
+  auto doc = document();
+  doc["spec"]["output"] = nullptr;
+  EXPECT_THAT(describe(parse(doc).problems, "x"), HasSubstr("must be a string, but is null"));
+}
 
 TEST(Job, AllProblemsAreToldAtOnce) {
   const auto parsed =
@@ -133,6 +143,10 @@ TEST(Job, SettingsReachListsAndRefuseNonsense) {
   EXPECT_EQ(doc["spec"]["data"]["train"], json({"b.csv", "c.csv"}));
   EXPECT_EQ(doc["spec"]["training"]["seed"], 7);
   EXPECT_FALSE(set_path(doc, "training.seed").ok());
+  EXPECT_TRUE(set_path(doc, "training.seed=null").ok());
+  EXPECT_FALSE(doc["spec"]["training"].contains("seed"));
+  EXPECT_TRUE(set_path(doc, "nowhere.at.all=null").ok());
+  EXPECT_FALSE(doc["spec"].contains("nowhere"));
   EXPECT_FALSE(set_path(doc, "=3").ok());
   EXPECT_FALSE(set_path(doc, "a..b=3").ok());
   EXPECT_FALSE(set_path(doc, "data.train[9]=x").ok());
