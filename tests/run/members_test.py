@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(os.environ.get("MUSTER_BIN_DIR", SOURCE / "build/release/bin"))
 PROMTOOL = SOURCE / ".deps/promtool/usr/bin/promtool"
 DEADLINE = 60  # seconds, for anything that is waited for
-STEPS = 150
+STEPS = 250
 BATCH = 30
 
 
