@@ -70,7 +70,8 @@ class Buffer {
     for (std::size_t i = 0; i < count; ++i) {
       const auto base = static_cast<float>(i % period);
       mine_[i] = base + static_cast<float>(me);
-      sum_[i] = base * static_cast<float>(n) + static_cast<float>(n * (n - 1) / 2);
+      const auto ranks_added = n * (n - 1) / 2;
+      sum_[i] = base * static_cast<float>(n) + static_cast<float>(ranks_added);
     }
     for (int r = 0; r < n; ++r) {
       const auto part = comm::segment(count, comm::DType::f32, r, n);

@@ -276,21 +276,25 @@ int poll_servers(const Flags& flags, const Shared& shared, int metrics_port, pid
   int failures = 0;
   auto next_state = std::chrono::steady_clock::now(), next_metrics = next_state;
   while (shared.done < ranks && !ended(launcher)) {
-    if (flags.everything && std::chrono::steady_clock::now() >= next_state) {
-      failures += ask(shared.http, "/state") ? 0 : 1;
+    if (std::chrono::steady_clock::now() >= next_state) {
+      if (flags.everything) failures += ask(shared.http, "/state") ? 0 : 1;
       next_state += state_period;
     }
-    if (flags.everything && std::chrono::steady_clock::now() >= next_metrics) {
-      failures += ask(metrics_port, "/metrics") ? 0 : 1;
+    if (std::chrono::steady_clock::now() >= next_metrics) {
+      if (flags.everything) failures += ask(metrics_port, "/metrics") ? 0 : 1;
       next_metrics += metrics_period;
     }
-    std::this_thread::sleep_for(state_period / 2);
+    std::this_thread::sleep_until(std::min(next_state, next_metrics));
   }
   return failures;
 }
 
+// A word in memory that other processes write: looked at, for half a minute at most.
 void wait_until(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 Result<int> free_port() {
@@ -319,6 +323,12 @@ Result<nlohmann::json> run(const Flags& flags, const std::string& folder) {
     return code.ok() ? *code : fail(code.error());
   });
   wait_until([&] { return shared->measuring == ranks || ended(launcher); });
+  if (shared->measuring != ranks) {
+    for (const auto pid : {leader, launcher}) {
+      if (pid > 0) ::kill(pid, SIGKILL);
+    }
+    return Error{Code::internal, "the ranks did not start"};
+  }
   const double leader_cpu = leader ? cpu_of(leader) : 0, launcher_cpu = cpu_of(launcher),
                own_cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   const int failures = poll_servers(flags, *shared, metrics_port, launcher);

@@ -17,6 +17,7 @@
 #include "common/crypto.h"
 #include "common/exit_code.h"
 #include "common/file.h"
+#include "common/json_fields.h"
 
 namespace muster::cli {
 namespace {
@@ -299,10 +300,8 @@ class Attempt {
 
   std::string stop_message() const {
     const auto state = final_state();
-    const auto step = state.is_object() ? state.find("checkpointStep") : state.end();
-    if (state.is_object() && step != state.end() && step->is_number_integer()) {
-      return "a checkpoint of step " + step->dump() + " is written";
-    }
+    const auto step = state.is_object() ? integer_field(state, "checkpointStep") : -1;
+    if (step >= 0) return "a checkpoint of step " + std::to_string(step) + " is written";
     if (interrupts_ > 1) return "at once; what came after the last checkpoint is lost";
     return progress_from_state(state).step == 0 ? "before the first step"
                                                 : "no checkpoint could be written";

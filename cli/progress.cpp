@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/json_fields.h"
+
 namespace muster::cli {
 namespace {
 
@@ -35,10 +37,6 @@ std::string step_text(const Progress& progress) {
 double fraction_done(const Progress& progress) {
   if (progress.total_steps <= 0) return 0;
   return std::clamp(double(progress.step) / double(progress.total_steps), 0.0, 1.0);
-}
-
-void put_finite(nlohmann::json& json, const char* key, double value) {
-  if (std::isfinite(value)) json[key] = value;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "cli/summary.h"
 #include "common/exit_code.h"
 #include "common/file.h"
+#include "common/json_fields.h"
 #include "common/tcp.h"
 
 namespace muster::cli {
@@ -174,12 +175,8 @@ class JobRun {
 
   // The coordinator was gone before it could be asked again.
   void show_last_step(const nlohmann::json& summary) {
-    const auto number = [&summary](const char* key, double otherwise) {
-      const auto found = summary.find(key);
-      return found != summary.end() && found->is_number() ? found->get<double>() : otherwise;
-    };
-    last_.step = static_cast<std::int64_t>(number("steps", double(last_.step)));
-    last_.loss = number("finalLoss", std::nan(""));
+    last_.step = integer_field(summary, "steps", last_.step);
+    last_.loss = number_field(summary, "finalLoss", std::nan(""));
     view_.show(last_, steady_seconds());
   }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/file.h"
+#include "common/json_fields.h"
 
 namespace muster::cli {
 namespace {
@@ -19,13 +20,11 @@ void put_progress(nlohmann::json& summary, const Progress& last) {
   if (!summary.contains("worldSize")) summary["worldSize"] = last.world_size;
   if (!summary.contains("generation")) summary["generation"] = last.generation;
   const auto put = [&](const char* key, double value) {
-    if (std::isfinite(value) && !summary.contains(key)) summary[key] = value;
+    if (!summary.contains(key)) put_finite(summary, key, value);
   };
   if (std::isfinite(last.validation_loss) && !summary.contains("validation")) {
-    summary["validation"]["loss"] = last.validation_loss;
-    if (std::isfinite(last.validation_accuracy)) {
-      summary["validation"]["accuracy"] = last.validation_accuracy;
-    }
+    put_finite(summary["validation"], "loss", last.validation_loss);
+    put_finite(summary["validation"], "accuracy", last.validation_accuracy);
   }
   put("finalLoss", last.loss);
   put("samplesPerSecond", last.samples_per_second);

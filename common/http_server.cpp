@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <thread>
+#include <future>
 
 #include "common/log.h"
 #include "common/tcp.h"
@@ -62,18 +61,12 @@ HttpServer::HttpServer() : impl_(std::make_unique<Impl>()) {}
 // mg_stop waits for a poll of 2 s on the listening socket: a connection ends it.
 HttpServer::~HttpServer() {
   if (!impl_->context) return;
-  std::atomic<bool> stopped{false};
-  std::thread stopper([this, &stopped] {
-    mg_stop(impl_->context);
-    stopped = true;
-  });
+  const auto stopped = std::async(std::launch::async, [this] { mg_stop(impl_->context); });
   const auto self =
       (impl_->ip == "0.0.0.0" ? "127.0.0.1" : impl_->ip) + ":" + std::to_string(impl_->port);
-  while (!stopped) {
+  do {
     if (const auto fd = dial_tcp(self); fd.ok()) ::close(*fd);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  stopper.join();
+  } while (stopped.wait_for(std::chrono::milliseconds(2)) != std::future_status::ready);
 }
 
 int HttpServer::port() const {

@@ -85,8 +85,8 @@ using Status = Result<void>;
   if (!tmp.ok()) return ::muster::Error(tmp.error()); \
   auto name = *std::move(tmp)
 #define MUSTER_TRY(name, ...) MUSTER_TRY_(MUSTER_CONCAT(muster_try_, __LINE__), name, __VA_ARGS__)
-#define MUSTER_CHECK_OK(...)                                     \
-  do {                                                           \
-    if (auto muster_status = (__VA_ARGS__); !muster_status.ok()) \
-      return ::muster::Error(muster_status.error());             \
+#define MUSTER_CHECK_OK(...)                                            \
+  do {                                                                  \
+    if (const auto& muster_status = (__VA_ARGS__); !muster_status.ok()) \
+      return ::muster::Error(muster_status.error());                    \
   } while (0)

@@ -101,8 +101,10 @@ class Checker {
     if (!has_type(field.type, v)) {
       if (not_finite(field, v)) return report(path, "must be finite, but is " + shown(v));
       if (too_large(field, v)) {
-        return report(
-            path, "must be between -9007199254740992 and 9223372036854775807, but is " + shown(v));
+        return report(path,
+                      "must be a whole number of at most 9223372036854775807, written without an "
+                      "exponent, but is " +
+                          shown(v));
       }
       std::string wanted = type_name(field.type);
       if (field.or_auto) wanted += " or auto";

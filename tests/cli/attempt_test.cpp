@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "common/file.h"
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace muster::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace muster::cli {
 namespace {

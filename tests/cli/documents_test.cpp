@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace muster::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <regex>
 
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace muster::cli {
 namespace {

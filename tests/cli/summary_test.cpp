@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/file.h"
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace muster::cli {
 namespace {

@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "common/exit_code.h"
+#include "common/json_fields.h"
 #include "common/tcp.h"
 #include "trainer/coordinator/messages.h"
 #include "trainer/coordinator/socket.h"
 #include "trainer/protocol/boundary_gate.h"
-#include "trainer/protocol/fields.h"
 #include "trainer/protocol/handshake.h"
 
 namespace muster::coordinator {
@@ -67,12 +67,12 @@ class Connection : public Client {
 
   Status open(const std::string& token, const Hello& hello, comm::Deadline deadline) {
     MUSTER_TRY(challenge, await_message(socket_, early_, deadline));
-    if (protocol::integer(challenge, "version") != protocol::protocol_version) {
+    if (integer_field(challenge, "version") != protocol::protocol_version) {
       return Error{Code::protocol,
                    "the coordinator speaks another version of the protocol; use "
                    "programs of one release"};
     }
-    const auto theirs = protocol::text(challenge, "nonce"), mine = protocol::make_nonce();
+    const auto theirs = text_field(challenge, "nonce"), mine = protocol::make_nonce();
     socket_.queue({{"type", "proof"},
                    {"version", protocol::protocol_version},
                    {"nonce", mine},
@@ -83,7 +83,7 @@ class Connection : public Client {
     MUSTER_CHECK_OK(protocol::check_proof(welcome, token, "coordinator", theirs, mine));
     if (!welcome.contains("spec")) return Error{Code::protocol, "the coordinator sent no job"};
     spec_ = welcome["spec"];
-    job_uid_ = protocol::text(welcome, "jobUid");
+    job_uid_ = text_field(welcome, "jobUid");
     thread_ = std::thread([this] { run(); });
     return {};
   }
@@ -262,14 +262,14 @@ class Connection : public Client {
   }
 
   Status handle(const json& message) {
-    const auto type = protocol::text(message, "type");
-    const auto id = protocol::integer(message, "id");
+    const auto type = text_field(message, "type");
+    const auto id = integer_field(message, "id");
     const std::lock_guard lock(mutex_);
     if (type == "assignment") {
       MUSTER_TRY(assignment, assignment_from_json(message));
       assignment_ = std::move(assignment);
     } else if (type == "proposal") {
-      const bool accepted = gate_.propose(id, protocol::integer(message, "step"));
+      const bool accepted = gate_.propose(id, integer_field(message, "step"));
       outbox_.push_back(
           {{"type", "answer"}, {"id", id}, {"accepted", accepted}, {"step", gate_.passed()}});
       wake();
@@ -278,8 +278,8 @@ class Connection : public Client {
     } else if (type == "commit") {
       gate_.commit(id, message.contains("boundary") ? message["boundary"] : json::object());
     } else if (type == "published") {
-      const auto error = protocol::text(message, "error");
-      published_.emplace(protocol::integer(message, "step"),
+      const auto error = text_field(message, "error");
+      published_.emplace(integer_field(message, "step"),
                          error.empty() ? Status() : Status(Error{Code::io, error}));
     } else if (type == "over") {
       const bool stopped = message.contains("stopped") && message["stopped"] == true;
@@ -293,9 +293,9 @@ class Connection : public Client {
   }
 
   static Error aborted(const json& message) {
-    const auto code = protocol::integer(message, "code");
+    const auto code = integer_field(message, "code");
     const bool known = code >= 0 && code <= static_cast<int>(Code::internal);
-    const auto words = protocol::text(message, "message");
+    const auto words = text_field(message, "message");
     return {known ? static_cast<Code>(code) : Code::aborted,
             words.empty() ? "the attempt was ended" : words};
   }

@@ -128,7 +128,7 @@ class Client {
                                   const checkpoint::ShardRecord& shard,
                                   const nlohmann::json& head) = 0;
   virtual void checkpoint_failed(std::int64_t step, std::uint64_t n, const Error& error) = 0;
-  // Waits until the coordinator has published checkpoint `step`, or says which rank failed.
+  // Waits until the coordinator has published checkpoint `step`, or says why it was not written.
   virtual Status wait_published(std::int64_t step, comm::Deadline deadline) = 0;
 
   // SIGTERM: asks to leave at the next possible boundary; boundary() then says leave (or stop, when

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "common/json_fields.h"
+
 namespace muster::coordinator {
 namespace {
 
@@ -12,10 +14,6 @@ const char* name_of(Phase phase) {
                                           "backward",   "communication", "optimizer", "validation",
                                           "checkpoint", "waiting"};
   return names[static_cast<int>(phase)];
-}
-
-void put(json& to, const char* name, double value) {
-  if (std::isfinite(value)) to[name] = value;
 }
 
 comm::PeerAddress address_from(const json& j) {
@@ -38,12 +36,12 @@ json to_json(const Hello& h) {
 json to_json(const Report& r, double phase_age) {
   json j{{"type", "heartbeat"},   {"step", r.step},       {"phase", name_of(r.phase)},
          {"phaseAge", phase_age}, {"samples", r.samples}, {"ownSamples", r.own_samples}};
-  put(j, "loss", r.loss);
-  put(j, "learningRate", r.learning_rate);
-  put(j, "gradientNorm", r.gradient_norm);
-  put(j, "samplesPerSecond", r.samples_per_second);
-  put(j, "validationLoss", r.validation_loss);
-  put(j, "validationAccuracy", r.validation_accuracy);
+  put_finite(j, "loss", r.loss);
+  put_finite(j, "learningRate", r.learning_rate);
+  put_finite(j, "gradientNorm", r.gradient_norm);
+  put_finite(j, "samplesPerSecond", r.samples_per_second);
+  put_finite(j, "validationLoss", r.validation_loss);
+  put_finite(j, "validationAccuracy", r.validation_accuracy);
   if (r.total_steps > 0) j["totalSteps"] = r.total_steps;
   return j;
 }

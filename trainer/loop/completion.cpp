@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "common/file.h"
+#include "common/json_fields.h"
 #include "common/log.h"
 #include "trainer/checkpoint/export.h"
 #include "trainer/loop/trainer.h"
@@ -27,11 +28,6 @@ Status write_model(model::Model& model, const data::Shape& shape, const std::str
   return checkpoint::write_export(folder, views, config);
 }
 
-// JSON has no word for what is not finite.
-void put(nlohmann::json& to, const char* name, double value) {
-  if (std::isfinite(value)) to[name] = value;
-}
-
 }  // namespace
 
 Result<Outcome> Trainer::finish() {
@@ -48,12 +44,12 @@ Result<Outcome> Trainer::finish() {
               {"worldSize", assignment_.world_size},
               {"generation", assignment_.generation.n},
               {"parametersSha256", with_.state.parameters_sha256()}};
-    put(result, "finalLoss", tracker_.loss);
+    put_finite(result, "finalLoss", tracker_.loss);
     if (trained_samples_ > 0) result["samplesPerSecond"] = trained_samples_ / wall;
     if (with_.data.validation && std::isfinite(tracker_.validation.loss)) {
       result["validation"] = nlohmann::json::object();
-      put(result["validation"], "loss", tracker_.validation.loss);
-      put(result["validation"], "accuracy", tracker_.validation.accuracy);
+      put_finite(result["validation"], "loss", tracker_.validation.loss);
+      put_finite(result["validation"], "accuracy", tracker_.validation.accuracy);
     }
     if (!with_.output.empty()) {
       const auto folder = with_.output + "/export";

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/json_fields.h"
+
 namespace muster::loop {
 namespace {
 
@@ -29,10 +31,6 @@ off_t kept_bytes(const std::string& path, std::int64_t step) {
 double unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
-}
-
-void put(nlohmann::ordered_json& json, const char* name, double value) {
-  if (std::isfinite(value)) json[name] = value;
 }
 
 }  // namespace
@@ -62,22 +60,22 @@ Status MetricsLog::append(const std::string& line) {
 
 Status MetricsLog::write(const StepRecord& r) {
   nlohmann::ordered_json json{{"step", r.step}, {"time", unix_seconds()}, {"samples", r.samples}};
-  put(json, "loss", r.loss);
-  put(json, "learningRate", r.learning_rate);
-  put(json, "gradientNorm", r.gradient_norm);
+  put_finite(json, "loss", r.loss);
+  put_finite(json, "learningRate", r.learning_rate);
+  put_finite(json, "gradientNorm", r.gradient_norm);
   json["seconds"] = {{"data", r.seconds.data},
                      {"forward", r.seconds.forward},
                      {"backward", r.seconds.backward},
                      {"communication", r.seconds.communication},
                      {"optimizer", r.seconds.optimizer}};
-  put(json, "samplesPerSecond", r.samples_per_second);
+  put_finite(json, "samplesPerSecond", r.samples_per_second);
   return append(json.dump() + "\n");
 }
 
 Status MetricsLog::write(std::int64_t step, const Validation& validation) {
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
-  put(values, "loss", validation.loss);
-  put(values, "accuracy", validation.accuracy);
+  put_finite(values, "loss", validation.loss);
+  put_finite(values, "accuracy", validation.accuracy);
   return append(
       nlohmann::ordered_json{{"step", step}, {"time", unix_seconds()}, {"validation", values}}
           .dump() +

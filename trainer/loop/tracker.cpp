@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "common/json_fields.h"
+
 namespace muster::loop {
 namespace {
 
@@ -17,17 +19,13 @@ void improve(Best& best, double value, std::int64_t step) {
   }
 }
 
-void put(nlohmann::json& json, const char* name, double value) {
-  if (std::isfinite(value)) json[name] = value;
-}
-
 double get(const nlohmann::json& json, const char* name) {
   return json.contains(name) ? json.at(name).get<double>() : std::nan("");
 }
 
 nlohmann::json best_to_json(const Best& best) {
   nlohmann::json json{{"step", best.step}, {"since", best.since}};
-  put(json, "value", best.value);
+  put_finite(json, "value", best.value);
   return json;
 }
 
@@ -67,9 +65,9 @@ nlohmann::json to_json(const Tracker& tracker) {
                       {"keep", best_to_json(tracker.keep)},
                       {"reductions", tracker.reductions},
                       {"stop", tracker.stop}};
-  put(json, "loss", tracker.loss);
-  put(json, "validationLoss", tracker.validation.loss);
-  put(json, "validationAccuracy", tracker.validation.accuracy);
+  put_finite(json, "loss", tracker.loss);
+  put_finite(json, "validationLoss", tracker.validation.loss);
+  put_finite(json, "validationAccuracy", tracker.validation.accuracy);
   return json;
 }
 

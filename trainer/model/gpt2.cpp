@@ -199,8 +199,8 @@ class Gpt2 final : public Model {
     const auto window = static_cast<std::size_t>(shape_.sequence_length);
     std::size_t begin = context.size() - std::min(context.size(), window);
     for (std::int64_t i = 0; i < tokens; ++i) {
-      if (context.size() - begin >
-          window) {  // positions are absolute: begin anew, half as far back
+      // Positions are absolute: when the window is full, begin anew, half as far back.
+      if (context.size() - begin > window) {
         begin = context.size() - std::max<std::size_t>(1, window / 2);
         known = 0;
       }

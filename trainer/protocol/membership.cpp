@@ -4,7 +4,7 @@
 
 #include "common/crypto.h"
 #include "common/exit_code.h"
-#include "trainer/protocol/fields.h"
+#include "common/json_fields.h"
 #include "trainer/protocol/split.h"
 
 namespace muster::protocol {
@@ -57,11 +57,12 @@ int Membership::count_ranks() const {
 // A second connection of one identity means that the first is dead, whether we know it or not.
 Membership::Actions Membership::joined(MemberId id, const json& hello, double now) {
   Actions out;
-  const auto uid = text(hello, "podUid");
+  const auto uid = text_field(hello, "podUid");
   std::vector<MemberId> fenced;
   for (const auto& [other, m] : members_) {
-    const bool same = !uid.empty() && text(m.hello, "podUid") == uid &&
-                      integer(m.hello, "localRank", 0) == integer(hello, "localRank", 0);
+    const bool same =
+        !uid.empty() && text_field(m.hello, "podUid") == uid &&
+        integer_field(m.hello, "localRank", 0) == integer_field(hello, "localRank", 0);
     if (same && !m.gone && !m.done) fenced.push_back(other);
   }
   for (const auto other : fenced) {
@@ -70,7 +71,7 @@ Membership::Actions Membership::joined(MemberId id, const json& hello, double no
   }
   Member member;
   member.hello = hello;
-  member.pod = text(hello, "pod");
+  member.pod = text_field(hello, "pod");
   member.last_seen = now;
   members_[id] = std::move(member);
   return out;
@@ -82,7 +83,7 @@ Membership::Actions Membership::received(MemberId id, const json& message, doubl
   if (found == members_.end()) return out;
   auto& member = found->second;
   member.last_seen = now;
-  const auto type = text(message, "type");
+  const auto type = text_field(message, "type");
   if (type == "ready") on_ready(id, out);
   if (type == "heartbeat") on_heartbeat(member, message);
   if (type == "answer") on_answer(id, message, out);
@@ -91,10 +92,10 @@ Membership::Actions Membership::received(MemberId id, const json& message, doubl
   if (type == "leave") on_leave(id, out);
   if (type == "left") on_left(id, message, out);
   if (type == "failed") {
-    const auto code = integer(message, "code", static_cast<int>(Code::internal));
+    const auto code = integer_field(message, "code", static_cast<int>(Code::internal));
     const bool known = code >= 0 && code <= static_cast<int>(Code::internal);
-    fail({known ? static_cast<Code>(code) : Code::internal, text(message, "message")}, member.pod,
-         out);
+    fail({known ? static_cast<Code>(code) : Code::internal, text_field(message, "message")},
+         member.pod, out);
   }
   want_change(now, out);
   return out;
@@ -107,9 +108,9 @@ void Membership::on_ready(MemberId id, Actions& out) {
 
 void Membership::on_heartbeat(Member& member, const json& message) {
   member.report = message;
-  member.step = std::max(member.step, integer(message, "step"));
-  member.own_samples = std::max(member.own_samples, integer(message, "ownSamples"));
-  if (member.rank == 0) progress_ = numbers(message);
+  member.step = std::max(member.step, integer_field(message, "step"));
+  member.own_samples = std::max(member.own_samples, integer_field(message, "ownSamples"));
+  if (member.rank == 0) progress_ = numbers_of(message);
 }
 
 // One that no generation has taken in may go at once.
@@ -214,8 +215,8 @@ void Membership::withdraw(Actions& out) {
 
 void Membership::on_answer(MemberId id, const json& message, Actions& out) {
   auto& member = members_[id];
-  member.step = std::max(member.step, integer(message, "step"));
-  if (!change_ || integer(message, "id") != change_->id || member.rank < 0) return;
+  member.step = std::max(member.step, integer_field(message, "step"));
+  if (!change_ || integer_field(message, "id") != change_->id || member.rank < 0) return;
   if (!message.contains("accepted") || message["accepted"] != true) {
     withdraw(out);
     lead_ = std::min(lead_ * 2, longest_lead);
@@ -458,7 +459,7 @@ json Membership::state() const {
     members.push_back({{"pod", m.pod},
                        {"rank", m.rank},
                        {"step", std::max<std::int64_t>(0, m.step)},
-                       {"phase", text(m.report, "phase")}});
+                       {"phase", text_field(m.report, "phase")}});
   }
   std::int64_t computed = 0;
   for (const auto& [id, m] : members_) computed += m.own_samples;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "trainer/protocol/fields.h"
+#include "common/json_fields.h"
 
 namespace muster::protocol {
 namespace {
@@ -21,8 +21,8 @@ void Publication::begin_generation(std::uint64_t n, std::vector<MemberId> ranks)
 
 Result<Publication::Progress> Publication::acknowledge(MemberId id, const json& message) {
   Progress progress;
-  progress.step = integer(message, "step");
-  const auto n = static_cast<std::uint64_t>(integer(message, "generation", 0));
+  progress.step = integer_field(message, "step");
+  const auto n = static_cast<std::uint64_t>(integer_field(message, "generation", 0));
   const auto generation = generations_.find(n);
   if (progress.step < 0 || generation == generations_.end()) {
     return Error{Code::protocol, "acknowledged a shard of no known step and generation"};
@@ -41,11 +41,11 @@ Result<Publication::Progress> Publication::acknowledge(MemberId id, const json& 
     return progress;
   };
   if (message.contains("error")) {
-    progress.why = text(message, "error");
+    progress.why = text_field(message, "error");
     return close(Progress::failed);
   }
   const auto& shard = message.contains("shard") ? message["shard"] : json();
-  if (!shard.is_object() || integer(shard, "rank") != mine - ranks.begin()) {
+  if (!shard.is_object() || integer_field(shard, "rank") != mine - ranks.begin()) {
     return Error{Code::protocol, "acknowledged a shard that is not its own"};
   }
   auto& step = open_[progress.step];

@@ -26,7 +26,8 @@ double factor(const job::Schedule& s, std::int64_t step, std::int64_t total,
   if (s.type == "linear") return 1 - (1 - low) * at;
   if (s.type == "cosine") return low + (1 - low) * 0.5 * (1 + std::cos(std::numbers::pi * at));
   if (s.type == "step") {
-    return std::pow(s.gamma, static_cast<double>(after_warmup / decay_period(s, total)));
+    const auto decays = after_warmup / decay_period(s, total);
+    return std::pow(s.gamma, static_cast<double>(decays));
   }
   if (s.type == "exponential") return std::pow(s.gamma, static_cast<double>(after_warmup));
   if (s.type == "plateau") return std::pow(s.gamma, static_cast<double>(reductions));

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/trainer/checkpoint/scratch.h"
+#include "tests/temporary_folder.h"
+#include "tests/trainer/checkpoint/small_state.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -22,18 +23,18 @@ void write_at(const std::string& path, std::size_t at, char byte) {
 class IndexTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(write_checkpoint(folder.path, 10, small, 2).ok());
-    ASSERT_TRUE(write_checkpoint(folder.path, 20, small, 2).ok());
+    ASSERT_TRUE(write_checkpoint(folder.path(), 10, small, 2).ok());
+    ASSERT_TRUE(write_checkpoint(folder.path(), 20, small, 2).ok());
   }
   std::int64_t newest(const std::string& uid = "uid") {
     skipped.clear();
-    const auto index = newest_valid(folder.path, uid, &skipped);
+    const auto index = newest_valid(folder.path(), uid, &skipped);
     EXPECT_TRUE(index.ok());
     return *index ? (*index)->step : -1;
   }
-  std::string newer_index() const { return index_path(folder.path, 20); }
-  std::string newer_shard() const { return folder.path + "/" + shard_path(20, 1, 1); }
-  const Scratch folder;
+  std::string newer_index() const { return index_path(folder.path(), 20); }
+  std::string newer_shard() const { return folder.path() + "/" + shard_path(20, 1, 1); }
+  const TemporaryFolder folder;
   std::vector<std::string> skipped;
 };
 
@@ -82,15 +83,15 @@ TEST_F(IndexTest, AShardThatIsMissingShortOrDamagedIsNoticed) {
 }
 
 TEST_F(IndexTest, AnIncompleteSetOfShardsIsNotChosen) {
-  auto index = *write_shards(folder.path, 30, small, 3);
+  auto index = *write_shards(folder.path(), 30, small, 3);
   index.shards.erase(index.shards.begin() + 1);
-  ASSERT_TRUE(publish(folder.path, index).ok());
+  ASSERT_TRUE(publish(folder.path(), index).ok());
   EXPECT_EQ(newest(), 20);
   EXPECT_THAT(skipped.at(0), HasSubstr("in no shard"));
 }
 
 TEST_F(IndexTest, OnlyTheJobsOwnAreChosenUnlessAnyWillDo) {
-  ASSERT_TRUE(write_checkpoint(folder.path, 30, small, 1, "another").ok());
+  ASSERT_TRUE(write_checkpoint(folder.path(), 30, small, 1, "another").ok());
   EXPECT_EQ(newest(), 20);
   EXPECT_THAT(skipped.at(0), HasSubstr("another job"));
   EXPECT_EQ(newest(""), 30);
@@ -100,29 +101,29 @@ TEST_F(IndexTest, OnlyTheJobsOwnAreChosenUnlessAnyWillDo) {
 TEST_F(IndexTest, OtherFilesAreNoIndexes) {
   for (const char* name :
        {"index-.json", "index-x.json", "index-99.json.new", "index-99", "notes"}) {
-    ASSERT_TRUE(replace_file(folder.path + "/" + name, "x").ok());
+    ASSERT_TRUE(replace_file(folder.path() + "/" + name, "x").ok());
   }
   EXPECT_EQ(newest(), 20);
   EXPECT_TRUE(skipped.empty());
 }
 
 TEST_F(IndexTest, AFolderThatIsNotThereHasNone) {
-  const auto index = newest_valid(folder.path + "/none", "uid");
+  const auto index = newest_valid(folder.path() + "/none", "uid");
   ASSERT_TRUE(index.ok());
   EXPECT_FALSE(*index);
 }
 
 TEST_F(IndexTest, PruningKeepsTheNewestTheBestAndWhatIsBeingWritten) {
   for (const std::int64_t step : {30, 40, 50}) {
-    ASSERT_TRUE(write_checkpoint(folder.path, step, small, 1).ok());
+    ASSERT_TRUE(write_checkpoint(folder.path(), step, small, 1).ok());
   }
-  ASSERT_TRUE(write_shards(folder.path, 45, small, 1).ok());  // never published
-  ASSERT_TRUE(write_shards(folder.path, 60, small, 1).ok());  // not yet
-  ASSERT_TRUE(prune(folder.path, 2, 20).ok());
+  ASSERT_TRUE(write_shards(folder.path(), 45, small, 1).ok());  // never published
+  ASSERT_TRUE(write_shards(folder.path(), 60, small, 1).ok());  // not yet
+  ASSERT_TRUE(prune(folder.path(), 2, 20).ok());
   for (const std::int64_t step : {10, 20, 30, 40, 45, 50, 60}) {
     const bool published = step == 20 || step == 40 || step == 50;
-    EXPECT_EQ(fs::exists(index_path(folder.path, step)), published) << step;
-    EXPECT_EQ(fs::exists(folder.path + "/step-" + std::to_string(step) + ".1"),
+    EXPECT_EQ(fs::exists(index_path(folder.path(), step)), published) << step;
+    EXPECT_EQ(fs::exists(folder.path() + "/step-" + std::to_string(step) + ".1"),
               published || step == 60)
         << step;
   }

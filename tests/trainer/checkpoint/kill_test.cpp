@@ -9,7 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "tests/trainer/checkpoint/scratch.h"
+#include "tests/temporary_folder.h"
+#include "tests/trainer/checkpoint/small_state.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -43,12 +44,7 @@ pid_t start_writer(const std::string& folder) {
 
 // A step that was begun and not published.
 bool cut_short(const std::string& folder, std::int64_t newest) {
-  for (const auto epoch : {1}) {
-    if (fs::exists(folder + "/step-" + std::to_string(newest + 1) + "." + std::to_string(epoch))) {
-      return true;
-    }
-  }
-  return false;
+  return fs::exists(folder + "/step-" + std::to_string(newest + 1) + ".1");
 }
 
 // Empty when the newest checkpoint holds exactly the values of its step.
@@ -72,26 +68,29 @@ std::string check_newest(const std::string& folder) {
 }
 
 TEST(Kill, OneOf100WhileACheckpointIsWrittenLeavesAValidOneEachTime) {
-  const Scratch folder;
-  ASSERT_TRUE(write_checkpoint(folder.path, 1, large, world_size).ok());
+  const TemporaryFolder folder;
+  ASSERT_TRUE(write_checkpoint(folder.path(), 1, large, world_size).ok());
   std::mt19937_64 engine(7);
   std::int64_t before = 1;
   int in_the_middle = 0;
   for (int i = 0; i < kills; ++i) {
-    const auto writer = start_writer(folder.path);
+    const auto writer = start_writer(folder.path());
     // It has to come to its first write before the clock runs.
-    while (!cut_short(folder.path, before) && newest_step(folder.path) == before) {
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!cut_short(folder.path(), before) && newest_step(folder.path()) == before) {
+      ASSERT_LT(std::chrono::steady_clock::now(), patience) << "the writer writes nothing";
+      std::this_thread::yield();
     }
+    // Not a wait for anything: the moment of the kill is what is drawn.
     std::this_thread::sleep_for(std::chrono::microseconds(engine() % 30'000));
     ::kill(writer, SIGKILL);
     int status = 0;
     ::waitpid(writer, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
-    ASSERT_EQ(check_newest(folder.path), "") << "kill " << i;
-    const auto newest = newest_step(folder.path);
+    ASSERT_EQ(check_newest(folder.path()), "") << "kill " << i;
+    const auto newest = newest_step(folder.path());
     ASSERT_GE(newest, before);
-    in_the_middle += cut_short(folder.path, newest);
+    in_the_middle += cut_short(folder.path(), newest);
     before = newest;
   }
   EXPECT_GT(in_the_middle, kills / 4) << "most kills hit nothing: the test shows little";

@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "common/crypto.h"
-#include "tests/trainer/checkpoint/scratch.h"
+#include "tests/temporary_folder.h"
+#include "tests/trainer/checkpoint/small_state.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -26,8 +27,8 @@ Result<std::vector<TensorView>> parse(const std::string& bytes) {
 }
 
 TEST(Safetensors, WhatIsWrittenIsRead) {
-  const Scratch folder;
-  const auto path = folder.path + "/a.safetensors";
+  const TemporaryFolder folder;
+  const auto path = folder.path() + "/a.safetensors";
   const std::vector<float> numbers{1, 2, 3, 4, 5, 6};
   const std::vector<std::uint8_t> bytes{7, 8, 9};
   const std::vector<TensorView> tensors{{"n", "F32", {2, 3}, numbers.data(), 24},
@@ -108,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"metadata that is no text", file_of(R"({"__metadata__":{"a":1}})", 0)}));
 
 TEST(Safetensors, AMissingFileAndAFolderAreNamed) {
-  const Scratch folder;
-  for (const auto& path : {folder.path + "/none", folder.path}) {
+  const TemporaryFolder folder;
+  for (const auto& path : {folder.path() + "/none", folder.path()}) {
     const auto file = SafetensorsFile::open(path);
     ASSERT_FALSE(file.ok());
     EXPECT_THAT(file.error().message, HasSubstr(path));

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -106,8 +107,13 @@ Result<Boundary> walk(Client& client, std::int64_t& step) {
     report.step = step;
     report.own_samples = 6 * step;
     client.report(report);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // stands for the step's work
   }
+}
+
+void wait_for_bytes(const FrameSocket& socket) {
+  pollfd fd{socket.fd(), POLLIN, 0};
+  (void)::poll(&fd, 1, 1000);
 }
 
 TEST(Server, TwoRanksAreAssignedFinishAndTheServerEnds) {
@@ -143,7 +149,6 @@ TEST(Server, AStopComesToAllAtOneBoundary) {
     EXPECT_TRUE(boundary.ok() && boundary->stop);
     EXPECT_TRUE(b->left().ok());
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
   server->request_stop();
   const auto boundary = walk(*a, steps[0]);
   ASSERT_TRUE(boundary.ok());
@@ -263,8 +268,8 @@ TEST(Server, GarbageIsDropped) {
     Status status;
     const auto end = std::chrono::steady_clock::now() + patience;
     while (status.ok() && std::chrono::steady_clock::now() < end) {
+      wait_for_bytes(socket);
       status = socket.receive(messages);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     EXPECT_FALSE(status.ok()) << attack;
   }
@@ -305,8 +310,8 @@ class Impostor {
     socket.queue(message);
     while (socket.flush().ok()) {
       messages.clear();
+      wait_for_bytes(socket);
       if (!socket.receive(messages).ok()) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   int listener_ = -1;
@@ -362,7 +367,7 @@ TEST(Client, ACoordinatorOfAnotherVersionIsNamed) {
     socket.queue({{"type", "challenge"}, {"version", 999}, {"nonce", "n"}});
     (void)socket.flush();
     std::vector<json> messages;
-    while (socket.receive(messages).ok()) std::this_thread::yield();
+    while (socket.receive(messages).ok()) wait_for_bytes(socket);
   });
   const auto client = Client::connect(
       "127.0.0.1:" + std::to_string(port), "secret", {}, [](const Error&) {}, comm::in(patience));

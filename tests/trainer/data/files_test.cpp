@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "folder.h"
+#include "tests/temporary_folder.h"
 #include "trainer/data/dataset.h"
 
 namespace muster::data {
@@ -21,41 +21,41 @@ std::string refusal(const std::string& path) {
 }
 
 TEST(Files, AreSortedWithinEachPattern) {
-  const Folder folder;
-  const auto b = folder.file("b.csv", "x"), a = folder.file("a.csv", "x");
-  const auto c = folder.file("c.txt", "x");
-  const auto files = expand({folder.path("*.txt"), folder.path("*.csv"), a});
+  const TemporaryFolder folder;
+  const auto b = folder.write("b.csv", "x"), a = folder.write("a.csv", "x");
+  const auto c = folder.write("c.txt", "x");
+  const auto files = expand({folder.file("*.txt"), folder.file("*.csv"), a});
   ASSERT_TRUE(files.ok()) << files.error().message;
   EXPECT_THAT(*files, ElementsAre(c, a, b, a));
   EXPECT_TRUE(expand({})->empty());
 }
 
 TEST(Files, ANameWithBracketsIsThatFile) {
-  const Folder folder;
-  const auto odd = folder.file("a[1].csv", "x"), one = folder.file("a1.csv", "x");
+  const TemporaryFolder folder;
+  const auto odd = folder.write("a[1].csv", "x"), one = folder.write("a1.csv", "x");
   EXPECT_THAT(*expand({odd}), ElementsAre(odd));
-  EXPECT_THAT(*expand({folder.path("a[0-9].csv")}), ElementsAre(one));
+  EXPECT_THAT(*expand({folder.file("a[0-9].csv")}), ElementsAre(one));
 }
 
 TEST(Files, APatternWithoutAFileIsAnError) {
-  const Folder folder;
-  const auto there = folder.file("a.csv", "x");
+  const TemporaryFolder folder;
+  const auto there = folder.write("a.csv", "x");
   for (const auto* name : {"*.tsv", "missing.csv", "missing/*.csv"}) {
-    const auto files = expand({there, folder.path(name)});
+    const auto files = expand({there, folder.file(name)});
     ASSERT_FALSE(files.ok()) << name;
     EXPECT_EQ(files.error().code, Code::invalid_data);
     EXPECT_EQ(files.error().message,
-              "no file matches " + folder.path(name) +
+              "no file matches " + folder.file(name) +
                   "; check the path (a relative one starts at the job's folder) and that it can "
                   "be read");
   }
 }
 
 TEST(Files, MapsAllBytes) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::string bytes("a\0b", 3);
   bytes.append(100000, 'c');
-  const auto path = folder.file("a", bytes);
+  const auto path = folder.write("a", bytes);
   const auto file = MappedFile::open(path);
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ((*file)->bytes(), bytes);
@@ -63,23 +63,23 @@ TEST(Files, MapsAllBytes) {
 }
 
 TEST(Files, RefusesWhatCannotBeMapped) {
-  const Folder folder;
-  const auto missing = folder.path("missing"), empty = folder.file("empty", "");
+  const TemporaryFolder folder;
+  const auto missing = folder.file("missing"), empty = folder.write("empty", "");
   EXPECT_EQ(refusal(missing), "cannot read " + missing + ": No such file or directory");
   EXPECT_EQ(refusal(empty), empty + " is empty: it has no samples");
-  EXPECT_EQ(refusal(folder.path("")), "cannot read " + folder.path("") + ": it is not a file");
+  EXPECT_EQ(refusal(folder.file("")), "cannot read " + folder.file("") + ": it is not a file");
 }
 
 TEST(Files, APipeIsRefusedWithoutWaitingForAWriter) {
-  const Folder folder;
-  const auto pipe = folder.path("pipe");
+  const TemporaryFolder folder;
+  const auto pipe = folder.file("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(refusal(pipe), "cannot read " + pipe + ": it is not a file");
 }
 
 TEST(Files, NamesTheFileThatMayNotBeRead) {
-  const Folder folder;
-  const auto secret = folder.file("secret", "x");
+  const TemporaryFolder folder;
+  const auto secret = folder.write("secret", "x");
   ASSERT_EQ(::chmod(secret.c_str(), 0), 0);
   const bool root = ::geteuid() == 0;  // may read everything, so be somebody else
   ASSERT_EQ(root ? ::seteuid(65534) : 0, 0);
@@ -99,10 +99,10 @@ TEST(Open, SaysWhichFormatsThereAre) {
 }
 
 TEST(Open, TakesTheReaderOfTheFormat) {
-  const Folder folder;
+  const TemporaryFolder folder;
   job::Data data;
   data.format = "csv";
-  data.train = {folder.file("a", "x,y\n1,a\n2,b\n")};
+  data.train = {folder.write("a", "x,y\n1,a\n2,b\n")};
   EXPECT_EQ(open(data, 0)->train->shape().task, Task::classification);
   data.format = "text";
   data.sequence_length = 2;

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "folder.h"
+#include "tests/temporary_folder.h"
+#include "tests/trainer/data/token_bytes.h"
 
 namespace muster::data {
 namespace {
@@ -47,8 +48,8 @@ std::string text(const Dataset& set, std::int64_t index) {
 }
 
 TEST(Text, ABatchHoldsInputsAndTheTargetsOneAfter) {
-  const Folder folder;
-  const auto sets = opened(spec("text", {folder.file("a.txt", "abcdefghi")}, 4));
+  const TemporaryFolder folder;
+  const auto sets = opened(spec("text", {folder.write("a.txt", "abcdefghi")}, 4));
   EXPECT_EQ(sets.train->size(), 2);
   EXPECT_EQ(sets.validation, nullptr);
   EXPECT_EQ(sets.train->shape().task, Task::language_model);
@@ -64,17 +65,18 @@ TEST(Text, ABatchHoldsInputsAndTheTargetsOneAfter) {
 }
 
 TEST(Text, BytesAbove127AreTokensAbove127) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto sets =
-      opened(spec("text", {folder.file("a.txt", std::string("\xc3\xa4\0\xff", 4))}, 3));
+      opened(spec("text", {folder.write("a.txt", std::string("\xc3\xa4\0\xff", 4))}, 3));
   EXPECT_THAT(tokens(*sets.train, {0}), ElementsAre(0xc3, 0xa4, 0, 0xff));
 }
 
 // Each token but a file's first is predicted once; the tail that fills no window is left out.
 TEST(Text, WindowsDoNotSpanFiles) {
-  const Folder folder;
-  const auto sets = opened(spec(
-      "text", {folder.file("a", "abcdefg"), folder.file("b", "xy"), folder.file("c", "0123")}, 3));
+  const TemporaryFolder folder;
+  const auto sets = opened(
+      spec("text",
+           {folder.write("a", "abcdefg"), folder.write("b", "xy"), folder.write("c", "0123")}, 3));
   ASSERT_EQ(sets.train->size(), 3);
   EXPECT_EQ(text(*sets.train, 0), "abcd");
   EXPECT_EQ(text(*sets.train, 1), "defg");
@@ -82,8 +84,8 @@ TEST(Text, WindowsDoNotSpanFiles) {
 }
 
 TEST(Text, ValidationTakesEachFilesEnd) {
-  const Folder folder;
-  auto data = spec("text", {folder.file("a", "abcdefghi"), folder.file("b", "012345678")}, 2);
+  const TemporaryFolder folder;
+  auto data = spec("text", {folder.write("a", "abcdefghi"), folder.write("b", "012345678")}, 2);
   data.validation_fraction = 0.25;
   const auto sets = opened(data);
   ASSERT_EQ(sets.train->size(), 6);
@@ -97,9 +99,9 @@ TEST(Text, ValidationTakesEachFilesEnd) {
 }
 
 TEST(Text, ValidationFilesAreWholly) {
-  const Folder folder;
-  auto data = spec("text", {folder.file("a", "abc")}, 2);
-  data.validation = {folder.file("v", "vwxyz")};
+  const TemporaryFolder folder;
+  auto data = spec("text", {folder.write("a", "abc")}, 2);
+  data.validation = {folder.write("v", "vwxyz")};
   const auto sets = opened(data);
   EXPECT_EQ(sets.train->size(), 1);
   ASSERT_EQ(sets.validation->size(), 2);
@@ -107,11 +109,11 @@ TEST(Text, ValidationFilesAreWholly) {
 }
 
 TEST(Text, TooShortIsAnErrorThatSaysWhatToChange) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto* rest =
       " holds a sequence of 4 tokens and the one after it; lower spec.data.sequenceLength or add "
       "data";
-  const auto four = folder.file("four", "abcd"), five = folder.file("five", "abcde");
+  const auto four = folder.write("four", "abcd"), five = folder.write("five", "abcde");
   EXPECT_EQ(refusal(spec("text", {four}, 4)), std::string("no file to train on") + rest);
   EXPECT_EQ(opened(spec("text", {five}, 4)).train->size(), 1);
   auto data = spec("text", {five}, 4);
@@ -120,8 +122,8 @@ TEST(Text, TooShortIsAnErrorThatSaysWhatToChange) {
 }
 
 TEST(Text, AFractionThatLeavesASideEmptyIsAnError) {
-  const Folder folder;
-  auto data = spec("text", {folder.file("a", "abcdefg")}, 2);  // 3 sequences
+  const TemporaryFolder folder;
+  auto data = spec("text", {folder.write("a", "abcdefg")}, 2);  // 3 sequences
   const auto leaves = [](const std::string& what) {
     return "spec.data.validationFraction leaves no sequence of 2 tokens to " + what +
            "; change it, lower spec.data.sequenceLength or add data";
@@ -135,8 +137,8 @@ TEST(Text, AFractionThatLeavesASideEmptyIsAnError) {
 }
 
 TEST(Tokens, Of16BitsAreLittleEndian) {
-  const Folder folder;
-  const auto path = folder.file("t.bin", token_bytes(Tokens16{1, 256, 65535, 7, 0, 9}));
+  const TemporaryFolder folder;
+  const auto path = folder.write("t.bin", token_bytes(Tokens16{1, 256, 65535, 7, 0, 9}));
   const auto sets = opened(spec("tokens", {path}, 2));
   ASSERT_EQ(sets.train->size(), 2);
   EXPECT_EQ(sets.train->shape().vocabulary_size, 65536);  // the largest token + 1
@@ -144,9 +146,9 @@ TEST(Tokens, Of16BitsAreLittleEndian) {
 }
 
 TEST(Tokens, Of32BitsAreNotNegative) {
-  const Folder folder;
+  const TemporaryFolder folder;
   auto data =
-      spec("tokens", {folder.file("t.bin", token_bytes(Tokens32{70000, 4294967294, 3}))}, 2);
+      spec("tokens", {folder.write("t.bin", token_bytes(Tokens32{70000, 4294967294, 3}))}, 2);
   data.token_bits = 32;
   const auto sets = opened(data);
   EXPECT_EQ(sets.train->shape().vocabulary_size, 4294967295);
@@ -154,21 +156,21 @@ TEST(Tokens, Of32BitsAreNotNegative) {
 }
 
 TEST(Tokens, ASizeThatIsNoMultipleIsAnError) {
-  const Folder folder;
-  const auto odd = folder.file("odd.bin", "12345");
+  const TemporaryFolder folder;
+  const auto odd = folder.write("odd.bin", "12345");
   auto data = spec("tokens", {odd}, 1);
   EXPECT_EQ(refusal(data),
             odd + ": its size is not a multiple of 2 bytes a token; check spec.data.tokenBits");
   data.token_bits = 32;
-  data.train = {folder.file("six.bin", "123456")};
+  data.train = {folder.write("six.bin", "123456")};
   EXPECT_EQ(refusal(data), data.train[0] +
                                ": its size is not a multiple of 4 bytes a token; check "
                                "spec.data.tokenBits");
 }
 
 TEST(Tokens, OutsideOfTheVocabularyIsNamedWhenRead) {
-  const Folder folder;
-  auto data = spec("tokens", {folder.file("t.bin", token_bytes(Tokens16{1, 2, 3, 4, 5}))}, 2);
+  const TemporaryFolder folder;
+  auto data = spec("tokens", {folder.write("t.bin", token_bytes(Tokens16{1, 2, 3, 4, 5}))}, 2);
   data.vocabulary_size = 5;
   const auto sets = opened(data);
   EXPECT_EQ(sets.train->shape().vocabulary_size, 5);
@@ -185,9 +187,9 @@ TEST(Tokens, OutsideOfTheVocabularyIsNamedWhenRead) {
 }
 
 TEST(Tokens, TheVocabularyHoldsThoseOfTheValidationFiles) {
-  const Folder folder;
-  auto data = spec("tokens", {folder.file("t.bin", token_bytes(Tokens16{1, 2, 3}))}, 2);
-  data.validation = {folder.file("v.bin", token_bytes(Tokens16{1, 9, 3}))};
+  const TemporaryFolder folder;
+  auto data = spec("tokens", {folder.write("t.bin", token_bytes(Tokens16{1, 2, 3}))}, 2);
+  data.validation = {folder.write("v.bin", token_bytes(Tokens16{1, 9, 3}))};
   const auto sets = opened(data);
   EXPECT_EQ(sets.train->shape().vocabulary_size, 10);
   EXPECT_EQ(sets.validation->shape().vocabulary_size, 10);
@@ -195,9 +197,9 @@ TEST(Tokens, TheVocabularyHoldsThoseOfTheValidationFiles) {
 }
 
 TEST(Sequences, FilesAreNamedWhenTheyAreWrong) {
-  const Folder folder;
-  const auto empty = folder.file("empty", "");
-  EXPECT_EQ(refusal(spec("text", {folder.file("a", "abc"), empty}, 2)),
+  const TemporaryFolder folder;
+  const auto empty = folder.write("empty", "");
+  EXPECT_EQ(refusal(spec("text", {folder.write("a", "abc"), empty}, 2)),
             empty + " is empty: it has no samples");
 }
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "folder.h"
+#include "tests/temporary_folder.h"
 
 namespace muster::data {
 namespace {
@@ -24,17 +24,17 @@ class Tabular : public ::testing::Test {
   job::Data csv(const std::string& text) {
     job::Data data;
     data.format = "csv";
-    data.train = {folder.file("a.csv", text)};
+    data.train = {folder.write("a.csv", text)};
     return data;
   }
   job::Data csv(const std::string& train, const std::string& validation) {
     auto data = csv(train);
-    data.validation = {folder.file("v.csv", validation)};
+    data.validation = {folder.write("v.csv", validation)};
     return data;
   }
-  std::string at(const std::string& place) const { return folder.path(place); }
+  std::string at(const std::string& place) const { return folder.file(place); }
 
-  const Folder folder;
+  const TemporaryFolder folder;
 };
 
 Datasets opened(const job::Data& data, std::int64_t seed = 0) {
@@ -339,13 +339,13 @@ TEST_F(Tabular, ARegressionTargetIsNormalisedByTheTrainingRows) {
 
 TEST_F(Tabular, SeveralFilesAreOneTable) {
   auto data = csv("n,c,y\n1,x,a\n");
-  data.train.push_back(folder.file("b.csv", "n,c,y\n3,y,b\n5,x,a\n"));
+  data.train.push_back(folder.write("b.csv", "n,c,y\n3,y,b\n5,x,a\n"));
   const auto sets = opened(data);
   EXPECT_EQ(sets.train->size(), 3);
   EXPECT_THAT(all(*sets.train).categories, ElementsAre(1, 2, 1));
   EXPECT_THAT(all(*sets.train).classes, ElementsAre(0, 1, 0));
   EXPECT_EQ(sets.train->shape().preprocessing["numbers"][0]["mean"], 3.0);
-  data.train.push_back(folder.file("c.csv", "n,c,y\nx,x,a\n"));
+  data.train.push_back(folder.write("c.csv", "n,c,y\nx,x,a\n"));
   data.tabular.inputs = {{"n", "number"}};
   EXPECT_EQ(refusal(data), at("c.csv:2:") + not_finite("n", "x"));
 }
@@ -356,14 +356,14 @@ TEST_F(Tabular, HeadersThatDifferAreAnError) {
     return at(file) + ": its header differs from that of " + at("a.csv") + ": column " + what +
            "; make all headers alike";
   };
-  data.train.push_back(folder.file("b.csv", "n,k,y\n1,x,a\n"));
+  data.train.push_back(folder.write("b.csv", "n,k,y\n1,x,a\n"));
   EXPECT_EQ(refusal(data), message("b.csv", "2 is 'k', there 'c'"));
-  data.train[1] = folder.file("b.csv", "n,c\n1,x\n");
+  data.train[1] = folder.write("b.csv", "n,c\n1,x\n");
   EXPECT_EQ(refusal(data), message("b.csv", "3 is absent, there 'y'"));
-  data.train[1] = folder.file("b.csv", "n,c,y,z\n1,x,a,1\n");
+  data.train[1] = folder.write("b.csv", "n,c,y,z\n1,x,a,1\n");
   EXPECT_EQ(refusal(data), message("b.csv", "4 is 'z', there absent"));
   data.train.pop_back();
-  data.validation = {folder.file("v.csv", "c,n,y\nx,1,a\n")};
+  data.validation = {folder.write("v.csv", "c,n,y\nx,1,a\n")};
   EXPECT_EQ(refusal(data), message("v.csv", "1 is 'c', there 'n'"));
 }
 

@@ -1,18 +1,17 @@
 // A folder that is gone at the end of the test.
 #pragma once
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
-namespace muster::cli {
+namespace muster {
 
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "muster-cli-XXXXXX";
+    std::string name = std::filesystem::temp_directory_path() / "muster-test-XXXXXX";
     path_ = ::mkdtemp(name.data());
   }
   ~TemporaryFolder() {
@@ -24,8 +23,10 @@ class TemporaryFolder {
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  void write(const std::string& name, const std::string& content) const {
-    std::ofstream(file(name)) << content;
+  // Returns the file's path.
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(file(name), std::ios::binary) << content;
+    return file(name);
   }
   // A shell script beside the others, to stand for a program.
   void write_program(const std::string& name, const std::string& script) const {
@@ -37,4 +38,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace muster::cli
+}  // namespace muster

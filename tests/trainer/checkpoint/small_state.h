@@ -1,10 +1,6 @@
-// A folder of its own for a test, and a small state whose values say where they belong.
+// A small state whose values say where they belong, and checkpoints of it.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,19 +8,6 @@
 #include "trainer/checkpoint/shard.h"
 
 namespace muster::checkpoint {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "muster-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 inline Layout layout_of(const std::vector<std::pair<std::string, std::int64_t>>& sizes,
                         std::int64_t padding = 0) {
