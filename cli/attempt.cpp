@@ -312,7 +312,7 @@ class Attempt {
     const bool coordinator = &member == &members_[0];
     end.exit_code = weight(member.exit_code) > 0 ? member.exit_code : int{exit_failed};
     end.reason = coordinator ? "CoordinatorFailed" : "WorkerFailed";
-    end.message = member.name + ": " + describe_exit_code(end.exit_code);
+    end.message = member.name + ": " + trainingjob::describe_exit_code(end.exit_code);
     if (const auto words = coordinator_message(); !words.empty()) end.message += "; " + words;
     plan_.on_note("the end of " + member.log + ":");
     for (const auto& line : last_lines(member.log, 8)) plan_.on_note("  " + line);

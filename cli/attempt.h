@@ -7,11 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "cli/outcome.h"
 #include "cli/progress.h"
 #include "common/result.h"
+#include "operator/trainingjob/failure.h"
 
 namespace muster::cli {
+
+using trainingjob::AttemptEnd;
 
 struct AttemptPlan {
   std::string programs;  // folder of muster-coordinator and muster-trainer

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <utility>
 
-#include "cli/outcome.h"
+#include "operator/trainingjob/failure.h"
 
 extern char** environ;
 
@@ -112,7 +112,7 @@ Process::~Process() {
 std::optional<int> Process::poll() {
   int status = 0;
   if (pid_ > 0 && !exit_code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
-    exit_code_ = exit_code_of_wait_status(status);
+    exit_code_ = trainingjob::exit_code_of_wait_status(status);
     // A launcher that was killed leaves ranks behind; its group ends with it.
     ::kill(-pid_, SIGKILL);
   }

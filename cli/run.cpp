@@ -11,7 +11,6 @@
 
 #include "cli/attempt.h"
 #include "cli/documents.h"
-#include "cli/outcome.h"
 #include "cli/process.h"
 #include "cli/progress.h"
 #include "cli/run_folder.h"
@@ -20,6 +19,7 @@
 #include "common/file.h"
 #include "common/json_fields.h"
 #include "common/tcp.h"
+#include "operator/trainingjob/failure.h"
 
 namespace muster::cli {
 namespace {
@@ -82,6 +82,12 @@ Prepared prepare(const RunOptions& options, Document document, bool several) {
     return {{}, refuse(supported.error().while_doing(document.source))};
   }
   auto& job = parsed.job;
+  if (job.spec.run_policy.suspend) {
+    return {{},
+            refuse({Code::invalid_job, document.source +
+                                           ": runPolicy.suspend is set: the job is not to run; "
+                                           "add --set runPolicy.suspend=false"})};
+  }
   resolve_data_paths(job, document.folder);
   job.spec.output = output_folder(options, job, several);
   if (job.spec.checkpoint.path.empty()) job.spec.checkpoint.path = job.spec.output + "/checkpoints";
@@ -107,11 +113,11 @@ class JobRun {
     while (true) {
       const auto end = attempt();
       if (!end.ok()) return close(failed_to_start(end.error()));
-      const auto verdict = decide(job_.spec, *end, counted_failures_);
-      if (verdict.action != Action::retry) return close(verdict);
+      const auto verdict = trainingjob::decide(job_.spec, *end, counted_failures_);
+      if (verdict.action != Decision::retry) return close(verdict);
       if (!wait_for_retry(verdict)) {
         return close(
-            {Action::stop, false, "Stopped", "stopped between two attempts", exit_left, {}});
+            {Decision::stop, false, "Stopped", "stopped between two attempts", exit_left, {}});
       }
     }
   }
@@ -204,13 +210,13 @@ class JobRun {
   }
 
   static Verdict failed_to_start(const Error& error) {
-    return {Action::fail, true, "StartFailed", error.message, exit_code(error), {}};
+    return {Decision::fail, true, "StartFailed", error.message, exit_code(error), {}};
   }
 
   int close(const Verdict& verdict) {
     const auto summary =
         finish_summary(folder_, verdict, last_, steady_seconds() - started_, restarts_);
-    if (verdict.action == Action::succeed && summary.ok()) show_last_step(*summary);
+    if (verdict.action == Decision::succeed && summary.ok()) show_last_step(*summary);
     view_.finish();
     if (!summary.ok()) return refuse(summary.error());
     if (options_.json) {
@@ -222,12 +228,12 @@ class JobRun {
           "%s",
           describe_summary(*summary, shown(folder_), shown(job_.spec.checkpoint.path)).c_str());
     }
-    if (verdict.action == Action::succeed && !options_.json) show_sample();
-    if (verdict.action == Action::stop && !options_.json) {
+    if (verdict.action == Decision::succeed && !options_.json) show_sample();
+    if (verdict.action == Decision::stop && !options_.json) {
       std::printf("To go on from there: %s\n", options_.command_line.c_str());
     }
     std::fflush(stdout);
-    return verdict.action == Action::stop ? exit_interrupted : verdict.exit_code;
+    return verdict.action == Decision::stop ? exit_interrupted : verdict.exit_code;
   }
 
   const RunOptions& options_;

@@ -59,16 +59,16 @@ Result<nlohmann::json> finish_summary(const std::string& folder, const Verdict& 
                                       const Progress& last, double wall_seconds,
                                       std::int64_t restarts) {
   const auto path = folder + "/summary.json";
-  auto summary = verdict.action == Action::succeed ? written_by_rank(path)
-                                                   : nlohmann::json(nlohmann::json::object());
+  auto summary = verdict.action == Decision::succeed ? written_by_rank(path)
+                                                     : nlohmann::json(nlohmann::json::object());
   put_progress(summary, last);
   summary["wallSeconds"] = std::round(wall_seconds * 1000) / 1000;
   summary["restarts"] = restarts;
   summary["recoveries"] = restarts;
-  if (verdict.action == Action::succeed) {
+  if (verdict.action == Decision::succeed) {
     summary["state"] = "Succeeded";
   } else {
-    summary["state"] = verdict.action == Action::stop ? "Stopped" : "Failed";
+    summary["state"] = verdict.action == Decision::stop ? "Stopped" : "Failed";
     summary["reason"] = verdict.reason;
     summary["message"] = verdict.message;
   }

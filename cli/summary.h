@@ -6,11 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/outcome.h"
 #include "cli/progress.h"
 #include "common/result.h"
+#include "operator/trainingjob/failure.h"
 
 namespace muster::cli {
+
+using trainingjob::Decision;
+using trainingjob::Verdict;
 
 // Merges wallSeconds, restarts and recoveries (faults after which the run went on: each restart is
 // one) into <folder>/summary.json, and writes state, reason and message

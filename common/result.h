@@ -40,11 +40,12 @@ struct Error {
   Error while_doing(const std::string& what) const { return {code, what + ": " + message}; }
 };
 
-template <class T>
+// E: an Error that says more (operator/kube/error.h has one).
+template <class T, class E = Error>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -53,25 +54,25 @@ class [[nodiscard]] Result {
   T&& operator*() && { return std::get<0>(std::move(state_)); }
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
-  const Error& error() const { return std::get<1>(state_); }
+  const E& error() const { return std::get<1>(state_); }
 
  private:
-  std::variant<T, Error> state_;
+  std::variant<T, E> state_;
 };
 
-template <>
-class [[nodiscard]] Result<void> {
+template <class E>
+class [[nodiscard]] Result<void, E> {
  public:
   Result() = default;
-  Result(Error error) : failed_(true), error_(std::move(error)) {}
+  Result(E error) : failed_(true), error_(std::move(error)) {}
 
   bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }
-  const Error& error() const { return error_; }
+  const E& error() const { return error_; }
 
  private:
   bool failed_ = false;
-  Error error_;
+  E error_;
 };
 
 using Status = Result<void>;

@@ -5,7 +5,7 @@
 #include "common/job/convert.h"
 #include "common/job/job.h"
 #include "common/job/schema.h"
-#include "common/job/yaml.h"
+#include "common/yaml.h"
 
 namespace muster::job {
 namespace {

@@ -52,7 +52,6 @@ Status check_supported(const TrainingJob& job) {
   if (spec.workers.network != "default") return later("workers.network rdma");
   if (!spec.checkpoint.resume_from.empty()) return later("checkpoint.resumeFrom");
   if (!spec.profile.empty()) return later("profile " + spec.profile);
-  if (spec.run_policy.suspend) return later("runPolicy.suspend");
   if (spec.run_policy.scheduling_policy.gang != "none") return later("gang scheduling");
   if (spec.elastic_policy && spec.elastic_policy->autoscaling != "none")
     return later("autoscaling");

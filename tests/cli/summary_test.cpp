@@ -25,7 +25,7 @@ TEST(Summary, OfASuccessKeepsWhatRankZeroWrote) {
   const TemporaryFolder folder;
   folder.write("summary.json", R"({"steps": 100, "finalLoss": 0.25, "validation": {"loss": 0.3}})");
   ASSERT_TRUE(
-      finish_summary(folder.path(), {.action = Action::succeed}, at_step(98), 12.5, 1).ok());
+      finish_summary(folder.path(), {.action = Decision::succeed}, at_step(98), 12.5, 1).ok());
   const auto summary = in_file(folder);
   EXPECT_EQ(summary.at("state"), "Succeeded");
   EXPECT_EQ(summary.at("steps"), 100);
@@ -37,7 +37,7 @@ TEST(Summary, OfASuccessKeepsWhatRankZeroWrote) {
 
 TEST(Summary, OfAFailureNamesTheReasonAndTheLastStep) {
   const TemporaryFolder folder;
-  const Verdict verdict{Action::fail, true, "Diverged", "worker-0: \xff diverged", 4, {}};
+  const Verdict verdict{Decision::fail, true, "Diverged", "worker-0: \xff diverged", 4, {}};
   ASSERT_TRUE(finish_summary(folder.path(), verdict, at_step(7), 1, 0).ok());
   const auto summary = in_file(folder);
   EXPECT_EQ(summary.at("state"), "Failed");
@@ -49,13 +49,13 @@ TEST(Summary, OfAFailureNamesTheReasonAndTheLastStep) {
 
 TEST(Summary, OfAStopSaysStopped) {
   const TemporaryFolder folder;
-  const Verdict verdict{Action::stop, false, "Stopped", "stopped after a checkpoint", 75, {}};
+  const Verdict verdict{Decision::stop, false, "Stopped", "stopped after a checkpoint", 75, {}};
   ASSERT_TRUE(finish_summary(folder.path(), verdict, at_step(7), 1, 0).ok());
   EXPECT_EQ(in_file(folder).at("state"), "Stopped");
 }
 
 TEST(Summary, IsAnErrorWhenItCannotBeWritten) {
-  EXPECT_FALSE(finish_summary("/proc/none", {.action = Action::succeed}, at_step(1), 1, 0).ok());
+  EXPECT_FALSE(finish_summary("/proc/none", {.action = Decision::succeed}, at_step(1), 1, 0).ok());
 }
 
 TEST(Describe, ShowsResultsAndOnlyFilesThatAreThere) {

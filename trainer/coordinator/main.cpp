@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "common/exit_code.h"
@@ -21,6 +22,7 @@ using muster::Result;
 
 struct Flags {
   std::string listen = "127.0.0.1:0", http, port_file, spec_file, job_uid, final_state;
+  std::string termination_message;
   std::uint64_t epoch = 1;
   int attempt = 1;
   bool json_logs = false;
@@ -87,6 +89,19 @@ void watch_signals(const sigset_t& signals, muster::coordinator::Server& server)
   }).detach();
 }
 
+// What a pod can leave behind: 4096 bytes, into a file that is there already. The members are many,
+// and their own pods tell of them.
+void leave_message(const Flags& flags, nlohmann::json state) {
+  if (flags.termination_message.empty()) return;
+  state.erase("members");
+  auto text = state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > 4096) {
+    state.erase("progress");
+    text = state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  std::ofstream(flags.termination_message) << text;
+}
+
 Result<int> serve(const Flags& flags, const std::string& token) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -116,6 +131,7 @@ Result<int> serve(const Flags& flags, const std::string& token) {
   if (!flags.final_state.empty()) {
     MUSTER_CHECK_OK(muster::replace_file(flags.final_state, state.dump(2) + "\n"));
   }
+  leave_message(flags, state);
   return server->exit_code();
 }
 
@@ -139,6 +155,8 @@ int main(int argc, char** argv) {
   app.add_option("--epoch", flags.epoch, "incarnation of the coordinator; rises with each");
   app.add_option("--attempt", flags.attempt, "number of the attempt");
   app.add_option("--final-state", flags.final_state, "file to write the last /state to");
+  app.add_option("--termination-message", flags.termination_message,
+                 "file to write what is left to say to, at most 4096 bytes");
   app.add_flag("--json-logs", flags.json_logs, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   muster::log::set_json(flags.json_logs);
@@ -151,6 +169,11 @@ int main(int argc, char** argv) {
   const auto code = serve(flags, token);
   if (code.ok()) return *code;
   muster::log::error(code.error().message);
+  leave_message(flags, {{"phase", "failed"},
+                        {"failure",
+                         {{"message", code.error().message},
+                          {"exitCode", muster::exit_code(code.error())},
+                          {"reason", "CoordinatorFailed"}}}});
   if (!flags.final_state.empty()) {
     (void)muster::replace_file(
         flags.final_state,

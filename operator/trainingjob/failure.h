@@ -1,7 +1,7 @@
 // What the end of an attempt means: try again, or the end of the job. Pure.
 //
 //   auto verdict = decide(spec, {.exit_code = 1, .reason = "WorkerFailed"}, counted_failures);
-//   if (verdict.action == Action::retry) ... start the next attempt with the next epoch
+//   if (verdict.action == Decision::retry) ... start the next attempt with the next epoch
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 #include "common/job/training_job.h"
 
-namespace muster::cli {
+namespace muster::trainingjob {
 
 // How one attempt ended, as its processes tell it.
 struct AttemptEnd {
@@ -21,10 +21,10 @@ struct AttemptEnd {
   std::string message = {};  // for a person
 };
 
-enum class Action { succeed, stop, retry, fail };
+enum class Decision { succeed, stop, retry, fail };
 
 struct Verdict {
-  Action action = Action::fail;
+  Decision action = Decision::fail;
   bool counts = true;                  // retry: against runPolicy.backoffLimit
   std::string reason = {};             // CamelCase: why it is over
   std::string message = {};            // one sentence with the remedy
@@ -44,4 +44,4 @@ int exit_code_of_wait_status(int status);
 // "exit code 2 (the job is wrong)", "killed by signal 9 (Killed)".
 std::string describe_exit_code(int code);
 
-}  // namespace muster::cli
+}  // namespace muster::trainingjob

@@ -12,7 +12,7 @@
 
 #include "common/result.h"
 
-namespace muster::job {
+namespace muster {
 
 inline constexpr std::size_t yaml_byte_limit = 1 << 20;
 inline constexpr std::size_t yaml_node_limit = 100'000;
@@ -22,4 +22,4 @@ inline constexpr std::size_t yaml_document_limit = 1000;
 // A value a document; empty documents are left out. Errors: Code::invalid_job with source and line.
 Result<std::vector<nlohmann::json>> parse_yaml(const std::string& text, const std::string& source);
 
-}  // namespace muster::job
+}  // namespace muster

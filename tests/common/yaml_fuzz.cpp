@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <string>
 
-#include "common/job/yaml.h"
+#include "common/yaml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  (void)muster::job::parse_yaml(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
+  (void)muster::parse_yaml(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
   return 0;
 }

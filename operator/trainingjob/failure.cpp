@@ -1,4 +1,4 @@
-#include "cli/outcome.h"
+#include "operator/trainingjob/failure.h"
 
 #include <signal.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 
 #include "common/exit_code.h"
 
-namespace muster::cli {
+namespace muster::trainingjob {
 namespace {
 
 Verdict fail(std::string reason, std::string message, int exit_code) {
-  return {Action::fail, true, std::move(reason), std::move(message), exit_code, {}};
+  return {Decision::fail, true, std::move(reason), std::move(message), exit_code, {}};
 }
 
 // 0 s before the first retry, then 1, 2, 4, ... 30 s: a failure that lasts must not spin.
@@ -44,7 +44,7 @@ Verdict retry(const job::Spec& spec, const AttemptEnd& end, std::int64_t failure
                     " attempts (runPolicy.backoffLimit is " + std::to_string(limit) + ")",
                 end.exit_code);
   }
-  return {Action::retry, true, end.reason, end.message, end.exit_code, backoff(failures)};
+  return {Decision::retry, true, end.reason, end.message, end.exit_code, backoff(failures)};
 }
 
 Verdict diverged(const job::Spec& spec, const AttemptEnd& end, std::int64_t failures) {
@@ -59,10 +59,10 @@ Verdict diverged(const job::Spec& spec, const AttemptEnd& end, std::int64_t fail
 }  // namespace
 
 Verdict decide(const job::Spec& spec, const AttemptEnd& end, std::int64_t failures) {
-  if (end.stopped) return {Action::stop, false, "Stopped", end.message, exit_left, {}};
+  if (end.stopped) return {Decision::stop, false, "Stopped", end.message, exit_left, {}};
   switch (end.exit_code) {
     case exit_finished:
-      return {Action::succeed, false, "Succeeded", "", exit_finished, {}};
+      return {Decision::succeed, false, "Succeeded", "", exit_finished, {}};
     case exit_invalid_job:
     case exit_invalid_data:
       return fail("NonRetryableExitCode", end.message, end.exit_code);
@@ -74,7 +74,7 @@ Verdict decide(const job::Spec& spec, const AttemptEnd& end, std::int64_t failur
     if (rule->action == "Fail") return fail("FailurePolicy", end.message, end.exit_code);
     if (rule->action == "Restart") return retry(spec, end, failures);
     // Not counted, so the backoff must not rest on the count either: a steady pace.
-    return {Action::retry, false, end.reason, end.message, end.exit_code, backoff(1)};
+    return {Decision::retry, false, end.reason, end.message, end.exit_code, backoff(1)};
   }
   if (end.exit_code == exit_diverged) return diverged(spec, end, failures);
   return retry(spec, end, failures);
@@ -103,4 +103,4 @@ std::string describe_exit_code(int code) {
   }
 }
 
-}  // namespace muster::cli
+}  // namespace muster::trainingjob

@@ -1,4 +1,4 @@
-#include "common/job/yaml.h"
+#include "common/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
@@ -9,7 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace muster::job {
+namespace muster {
 namespace {
 
 using nlohmann::json;
@@ -226,4 +226,4 @@ Result<std::vector<json>> parse_yaml(const std::string& text, const std::string&
   }
 }
 
-}  // namespace muster::job
+}  // namespace muster

@@ -1,9 +1,9 @@
-#include "cli/outcome.h"
+#include "operator/trainingjob/failure.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
 
-namespace muster::cli {
+namespace muster::trainingjob {
 namespace {
 
 AttemptEnd failed(int exit_code, const std::string& reason = "WorkerFailed") {
@@ -12,19 +12,19 @@ AttemptEnd failed(int exit_code, const std::string& reason = "WorkerFailed") {
 
 TEST(Decide, SuccessAndStopEndTheJob) {
   const job::Spec spec;
-  EXPECT_EQ(decide(spec, {}, 0).action, Action::succeed);
+  EXPECT_EQ(decide(spec, {}, 0).action, Decision::succeed);
   const auto stop = decide(spec, {true, 75, "", "stopped"}, 0);
-  EXPECT_EQ(stop.action, Action::stop);
+  EXPECT_EQ(stop.action, Decision::stop);
   EXPECT_EQ(stop.exit_code, 75);
 }
 
 TEST(Decide, AFailureIsRetriedUpToTheBackoffLimit) {
   job::Spec spec;
   spec.run_policy.backoff_limit = 2;
-  EXPECT_EQ(decide(spec, failed(1), 0).action, Action::retry);
-  EXPECT_EQ(decide(spec, failed(137), 1).action, Action::retry);
+  EXPECT_EQ(decide(spec, failed(1), 0).action, Decision::retry);
+  EXPECT_EQ(decide(spec, failed(137), 1).action, Decision::retry);
   const auto last = decide(spec, failed(137), 2);
-  EXPECT_EQ(last.action, Action::fail);
+  EXPECT_EQ(last.action, Decision::fail);
   EXPECT_EQ(last.reason, "BackoffLimitExceeded");
   EXPECT_EQ(last.exit_code, 137);
   EXPECT_NE(last.message.find("3 attempts"), std::string::npos);
@@ -33,7 +33,7 @@ TEST(Decide, AFailureIsRetriedUpToTheBackoffLimit) {
 TEST(Decide, NoRetryWithABackoffLimitOfZero) {
   job::Spec spec;
   spec.run_policy.backoff_limit = 0;
-  EXPECT_EQ(decide(spec, failed(1), 0).action, Action::fail);
+  EXPECT_EQ(decide(spec, failed(1), 0).action, Decision::fail);
 }
 
 TEST(Decide, AWrongJobOrWrongDataIsNeverRetriedNotEvenByARule) {
@@ -41,7 +41,7 @@ TEST(Decide, AWrongJobOrWrongDataIsNeverRetriedNotEvenByARule) {
   spec.failure_rules.push_back({{2, 3}, {}, "RestartIgnoreLimit"});
   for (const int code : {2, 3}) {
     const auto verdict = decide(spec, failed(code), 0);
-    EXPECT_EQ(verdict.action, Action::fail);
+    EXPECT_EQ(verdict.action, Decision::fail);
     EXPECT_EQ(verdict.reason, "NonRetryableExitCode");
     EXPECT_EQ(verdict.exit_code, code);
   }
@@ -52,7 +52,7 @@ TEST(Decide, DivergenceFollowsOnDivergence) {
   spec.training.on_divergence = "Fail";
   EXPECT_EQ(decide(spec, failed(4), 0).reason, "Diverged");
   spec.training.on_divergence = "Restart";
-  EXPECT_EQ(decide(spec, failed(4), 0).action, Action::retry);
+  EXPECT_EQ(decide(spec, failed(4), 0).action, Decision::retry);
   spec.run_policy.backoff_limit = 1;
   EXPECT_EQ(decide(spec, failed(4), 1).reason, "BackoffLimitExceeded");
 }
@@ -62,7 +62,7 @@ TEST(Decide, TheFirstMatchingRuleWins) {
   spec.failure_rules.push_back({{137}, {}, "Fail"});
   spec.failure_rules.push_back({{137, 139}, {}, "Restart"});
   EXPECT_EQ(decide(spec, failed(137), 0).reason, "FailurePolicy");
-  EXPECT_EQ(decide(spec, failed(139), 0).action, Action::retry);
+  EXPECT_EQ(decide(spec, failed(139), 0).action, Decision::retry);
 }
 
 TEST(Decide, ARuleMatchesReasonsAndMayIgnoreTheLimit) {
@@ -70,10 +70,10 @@ TEST(Decide, ARuleMatchesReasonsAndMayIgnoreTheLimit) {
   spec.run_policy.backoff_limit = 0;
   spec.failure_rules.push_back({{}, {"CoordinatorFailed"}, "RestartIgnoreLimit"});
   const auto verdict = decide(spec, failed(1, "CoordinatorFailed"), 0);
-  EXPECT_EQ(verdict.action, Action::retry);
+  EXPECT_EQ(verdict.action, Decision::retry);
   EXPECT_FALSE(verdict.counts);
   EXPECT_GT(verdict.delay.count(), 0) << "what does not count must still not spin";
-  EXPECT_EQ(decide(spec, failed(1, "WorkerFailed"), 0).action, Action::fail);
+  EXPECT_EQ(decide(spec, failed(1, "WorkerFailed"), 0).action, Decision::fail);
 }
 
 TEST(Decide, ADeadlineIsFinal) {
@@ -102,4 +102,4 @@ TEST(ExitCode, IsDescribedInWords) {
 }
 
 }  // namespace
-}  // namespace muster::cli
+}  // namespace muster::trainingjob

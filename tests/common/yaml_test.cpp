@@ -1,9 +1,9 @@
-#include "common/job/yaml.h"
+#include "common/yaml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster::job {
+namespace muster {
 namespace {
 
 using nlohmann::json;
@@ -78,4 +78,4 @@ TEST(Yaml, RefusesDepthAndSize) {
 }
 
 }  // namespace
-}  // namespace muster::job
+}  // namespace muster
