@@ -67,8 +67,8 @@ class Process {
         reconciler_(client_, jobs_, pods_, events_, job_metrics_, options.reconciler),
         controller_(
             queue_, {.workers = options.workers},
-            [this](const std::string& key) { return reconciler_.reconcile(key); },
-            &kube_metrics_) {}
+            [this](const std::string& key) { return reconciler_.reconcile(key); }, &kube_metrics_) {
+  }
 
   Status start() {
     kube_metrics_.leader(false);
@@ -131,10 +131,10 @@ class Process {
                             });
     reflectors_.emplace_back(
         watcher_, kube::pods,
-        kube::ReflectorOptions{
-            .name_space = name_space,
-            .label_selector = std::string(trainingjob::label_managed_by) + "%3D" +
-                              trainingjob::managed_by + "%2C" + trainingjob::label_job},
+        kube::ReflectorOptions{.name_space = name_space,
+                               .label_selector = std::string(trainingjob::label_managed_by) +
+                                                 "%3D" + trainingjob::managed_by + "%2C" +
+                                                 trainingjob::label_job},
         pod_sinks_.back());
   }
 
@@ -196,8 +196,8 @@ class Process {
     for (const auto& job : jobs_.all()) {
       ++phases[job->status.phase.empty() ? "Pending" : job->status.phase];
     }
-    for (const char* phase : {"Pending", "Starting", "Running", "Restarting", "Suspended",
-                              "Succeeded", "Failed"}) {
+    for (const char* phase :
+         {"Pending", "Starting", "Running", "Restarting", "Suspended", "Succeeded", "Failed"}) {
       job_metrics_.set_phase(phase, phases[phase]);
     }
   }
@@ -256,8 +256,8 @@ int check_address(const std::string& address) {
     log::error(transport.error().message);
     return 1;
   }
-  const auto reply = (*transport)->send(
-      {"GET", slash == std::string::npos ? "/" : address.substr(slash)}, 5);
+  const auto reply =
+      (*transport)->send({"GET", slash == std::string::npos ? "/" : address.substr(slash)}, 5);
   if (!reply.ok()) log::error(reply.error().message);
   return reply.ok() && reply->status == 200 ? 0 : 1;
 }

@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t string_limit = 4096, list_limit = 1024;
-
 std::string shown(const json& value) {
   auto text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
@@ -67,6 +65,8 @@ const char* type_name(Type type) {
       return "true or false";
     case Type::string_map:
       return "an object of strings";
+    case Type::integer_map:
+      return "an object of whole numbers";
   }
   return "";
 }
@@ -76,6 +76,7 @@ bool has_type(Type type, const json& v) {
     case Type::object:
     case Type::free_object:
     case Type::string_map:
+    case Type::integer_map:
       return v.is_object();
     case Type::list:
       return v.is_array();
@@ -126,6 +127,13 @@ class Checker {
         for (const auto& [key, item] : v.items()) {
           if (!item.is_string())
             report(path + "." + key, "must be a string, but is " + shown(item) + "; quote it");
+        }
+        return;
+      case Type::integer_map:
+        for (const auto& [key, item] : v.items()) {
+          if (!item.is_number_integer()) {
+            report(path + "." + key, "must be a whole number, but is " + shown(item));
+          }
         }
         return;
       case Type::boolean:
@@ -184,12 +192,15 @@ class Checker {
   }
 
   void list(const Field& field, json& v, const std::string& path) {
-    if (v.size() > list_limit) {
+    const auto most = field.most > 0 ? field.most : list_limit;
+    if (v.size() > most) {
       return report(path, "has " + std::to_string(v.size()) + " items; at most " +
-                              std::to_string(list_limit) + " are allowed");
+                              std::to_string(most) + " are allowed");
     }
+    if (v.size() < field.least) return report(path, "is empty; " + field.description);
     Field item = field;
     item.type = field.item;
+    item.least = item.most = 0;
     for (std::size_t i = 0; i < v.size(); ++i) {
       value(item, v[i], path + "[" + std::to_string(i) + "]");
     }
@@ -197,7 +208,10 @@ class Checker {
 
   void string(const Field& field, const json& v, const std::string& path) {
     const auto& text = v.get_ref<const std::string&>();
-    if (text.size() > string_limit) return report(path, "is longer than 4096 characters");
+    const auto most = field.most > 0 ? field.most : string_limit;
+    if (text.size() > most) {
+      return report(path, "is longer than " + std::to_string(most) + " characters");
+    }
     if (field.required && text.empty()) return report(path, "is empty; " + field.description);
     if (field.choices.empty()) return;
     if (std::find(field.choices.begin(), field.choices.end(), text) != field.choices.end()) return;

@@ -73,7 +73,6 @@ class Rules {
       wrong("spec.data.format",
             "is " + spec_.data.format + ", but model.tabular reads csv or parquet");
     }
-    if (m.tabular) positive("spec.model.tabular.hidden", m.tabular->hidden);
     const auto* config = m.builtin ? builtin_config(m.builtin->name) : nullptr;
     if (config != nullptr) {
       auto copy = m.builtin->config;
@@ -81,14 +80,7 @@ class Rules {
     }
   }
 
-  void positive(const std::string& path, const std::vector<std::int64_t>& values) {
-    if (std::any_of(values.begin(), values.end(), [](auto v) { return v < 1; })) {
-      wrong(path, "must hold widths of at least 1");
-    }
-  }
-
   void data() {
-    if (spec_.data.train.empty()) wrong("spec.data.train", "is empty; name at least one file");
     if (spec_.data.token_bits != 16 && spec_.data.token_bits != 32) {
       wrong("spec.data.tokenBits",
             "must be 16 or 32, but is " + std::to_string(spec_.data.token_bits));

@@ -1,82 +1,12 @@
 #include "common/job/schema.h"
 
+#include "common/job/fields.h"
+
 namespace muster::job {
 namespace {
 
 using nlohmann::json;
-
-Field string(const char* name, const char* preset, const char* description) {
-  return {.name = name,
-          .type = Type::string,
-          .description = description,
-          .preset = preset == nullptr ? json() : json(preset)};
-}
-Field choice(const char* name, const char* preset, std::vector<std::string> choices,
-             const char* description) {
-  auto f = string(name, preset, description);
-  f.choices = std::move(choices);
-  return f;
-}
-Field integer(const char* name, json preset, double minimum, const char* description) {
-  return {.name = name,
-          .type = Type::integer,
-          .description = description,
-          .preset = std::move(preset),
-          .minimum = minimum};
-}
-Field number(const char* name, json preset, double minimum, const char* description) {
-  return {.name = name,
-          .type = Type::number,
-          .description = description,
-          .preset = std::move(preset),
-          .minimum = minimum};
-}
-Field boolean(const char* name, bool preset, const char* description) {
-  return {.name = name, .type = Type::boolean, .description = description, .preset = preset};
-}
-Field free_object(const char* name, const char* description, json preset = json::object()) {
-  return {.name = name,
-          .type = Type::free_object,
-          .description = description,
-          .preset = std::move(preset)};
-}
-Field list(const char* name, Type item, json preset, const char* description) {
-  return {.name = name,
-          .type = Type::list,
-          .description = description,
-          .preset = std::move(preset),
-          .item = item};
-}
-// Always there: its fields have defaults.
-Field object(const char* name, std::vector<Field> fields, const char* description) {
-  return {.name = name,
-          .type = Type::object,
-          .description = description,
-          .preset = json::object(),
-          .fields = std::move(fields)};
-}
-// There only when the user writes it.
-Field optional(Field f) {
-  f.preset = json();
-  return f;
-}
-Field required(Field f) {
-  f.required = true;
-  f.preset = json();
-  return f;
-}
-Field with_auto(Field f) {
-  f.or_auto = true;
-  return f;
-}
-Field at_most(Field f, double maximum) {
-  f.maximum = maximum;
-  return f;
-}
-Field above(Field f) {
-  f.above_minimum = true;
-  return f;
-}
+using namespace fields;  // NOLINT(google-build-using-namespace)
 
 constexpr double big = 1e9;
 
@@ -130,19 +60,23 @@ Field strategy() {
       "How the workers co-operate.");
 }
 
+Field widths(json preset) {
+  return at_least(1, up_to(64, list("hidden", Type::integer, std::move(preset),
+                                    "Widths of the hidden layers.")));
+}
+
 Field model() {
   auto config = free_object("config", "The model's own settings.");
   return required(object(
       "model",
       {
-          optional(object(
-              "tabular",
-              {
-                  list("hidden", Type::integer, json{64, 64}, "Widths of the hidden layers."),
-                  choice("activation", "relu", {"relu", "gelu", "tanh", "sigmoid"},
-                         "Between the layers."),
-              },
-              "A network over the columns of data.tabular.")),
+          optional(object("tabular",
+                          {
+                              widths(json{64, 64}),
+                              choice("activation", "relu", {"relu", "gelu", "tanh", "sigmoid"},
+                                     "Between the layers."),
+                          },
+                          "A network over the columns of data.tabular.")),
           optional(object(
               "builtin",
               {
@@ -184,6 +118,7 @@ Field data() {
   inputs.fields = column();
   Field train = required(list("train", Type::string, nullptr,
                               "Files or globs to train on, such as [data/train.csv]."));
+  train.least = 1;
   return required(object(
       "data",
       {
@@ -305,7 +240,8 @@ Field run_policy() {
 }
 
 Field failure_policy() {
-  Field rules = list("rules", Type::object, json::array(), "The first that matches decides.");
+  Field rules =
+      up_to(100, list("rules", Type::object, json::array(), "The first that matches decides."));
   rules.fields = {list("onExitCodes", Type::integer, json::array(), "Exit codes of the trainer."),
                   list("onReasons", Type::string, json::array(), "Reasons, such as Evicted."),
                   required(choice("action", nullptr, {"Fail", "Restart", "RestartIgnoreLimit"},
@@ -359,7 +295,8 @@ Field spec() {
                      at_most(integer("replicas", 1, 1, "Worker pods."), 100000),
                      with_auto(optional(at_most(
                          integer("devicesPerWorker", nullptr, 1, "Ranks in a pod, or auto."), 64))),
-                     string("deviceResource", "nvidia.com/gpu", "The resource that a rank needs."),
+                     up_to(317, string("deviceResource", "nvidia.com/gpu",
+                                       "The resource that a rank needs.")),
                      choice("network", "default", {"default", "rdma"},
                             "rdma adds IPC_LOCK and the host's network."),
                      pod_template,
@@ -418,8 +355,8 @@ Field build() {
 
 void describe_field(const Field& f, const std::string& path, std::string& out) {
   const auto here = path.empty() ? f.name : path + "." + f.name;
-  static const char* names[] = {"object", "list",    "string", "integer",
-                                "number", "boolean", "object", "object"};
+  static const char* names[] = {"object",  "list",   "string", "integer", "number",
+                                "boolean", "object", "object", "object"};
   std::string type = names[static_cast<int>(f.type)];
   if (!f.choices.empty()) {
     type.clear();
@@ -449,7 +386,7 @@ const Field* builtin_config(const std::string& model) {
              "A GPT-2.");
   static const Field mlp =
       object("config",
-             {optional(list("hidden", Type::integer, nullptr, "Widths of the hidden layers.")),
+             {optional(widths(nullptr)),
               optional(choice("activation", nullptr, {"relu", "gelu", "tanh", "sigmoid"},
                               "Between layers."))},
              "A stack of layers.");

@@ -1,5 +1,5 @@
 // The TrainingJob's fields, once: names, types, defaults, ranges, what they mean. Validation,
-// defaults and docs/api.md all come from this tree.
+// defaults, docs/api.md and the CustomResourceDefinition all come from this tree.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,20 @@
 
 namespace muster::job {
 
-enum class Type { object, list, string, integer, number, boolean, free_object, string_map };
+enum class Type {
+  object,
+  list,
+  string,
+  integer,
+  number,
+  boolean,
+  free_object,
+  string_map,
+  integer_map
+};
+
+// Caps where a field sets none of its own: characters of a string, items of a list.
+inline constexpr std::size_t string_limit = 4096, list_limit = 1024;
 
 struct Field {
   std::string name = {};
@@ -25,6 +38,10 @@ struct Field {
   bool required = false;
   std::vector<Field> fields = {};  // of an object, or of the objects in a list
   Type item = Type::string;        // of a list
+  std::size_t least = 0,
+              most = 0;     // items of a list, characters of a string; most 0: the caps above
+  std::string format = {};  // of a string: date-time
+  std::string key = {};     // of a list of objects: the field by which they differ
 };
 
 const Field& schema();

@@ -11,8 +11,7 @@ namespace {
 constexpr int most_retries = 10;
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string with_query(std::string path, const std::string& query) {
@@ -164,9 +163,8 @@ ApiResult<json> Client::merge_patch(const ResourceType& type, const std::string&
 
 ApiResult<void> Client::remove(const ResourceType& type, const std::string& name_space,
                                const std::string& name, const DeleteOptions& options) {
-  json body{{"kind", "DeleteOptions"},
-            {"apiVersion", "v1"},
-            {"propagationPolicy", options.propagation}};
+  json body{
+      {"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", options.propagation}};
   if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
   if (options.grace_seconds) body["gracePeriodSeconds"] = *options.grace_seconds;
   const auto path = type.path(name_space, name);

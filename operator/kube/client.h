@@ -71,8 +71,8 @@ class Client {
   ApiResult<json> create(const ResourceType& type, const std::string& name_space, const json& body,
                          const std::string& query = "");
   // PUT, with the resourceVersion that the body carries.
-  ApiResult<json> update(const ResourceType& type, const std::string& name_space,
-                         const json& body, const std::string& subresource = "");
+  ApiResult<json> update(const ResourceType& type, const std::string& name_space, const json& body,
+                         const std::string& subresource = "");
   // Server-side apply with field manager `muster`, force.
   ApiResult<json> apply(const ResourceType& type, const std::string& name_space, const json& body);
   ApiResult<json> merge_patch(const ResourceType& type, const std::string& name_space,

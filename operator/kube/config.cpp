@@ -104,11 +104,11 @@ void read_impersonation(const json& user, Config& config) {
   }
 }
 
-Status read_user(const json& user, const json& cluster, const std::string& folder,
-                 Config& config) {
+Status read_user(const json& user, const json& cluster, const std::string& folder, Config& config) {
   if (user.contains("auth-provider")) {
-    return wrong("the kubeconfig's auth-provider was removed from Kubernetes in 1.26; let your "
-                 "cloud's tool write an exec plugin instead");
+    return wrong(
+        "the kubeconfig's auth-provider was removed from Kubernetes in 1.26; let your "
+        "cloud's tool write an exec plugin instead");
   }
   config.token = text_field(user, "token");
   config.token_file = text_field(user, "tokenFile");
@@ -206,8 +206,8 @@ Result<Config> in_cluster_config(const std::string& root) {
   const char* host = std::getenv("KUBERNETES_SERVICE_HOST");
   const char* port = std::getenv("KUBERNETES_SERVICE_PORT");
   if (host == nullptr || port == nullptr || !std::filesystem::exists(root + "/token")) {
-    return Error{Code::not_found, "this is no pod with a ServiceAccount (" + root +
-                                      "); give --kubeconfig"};
+    return Error{Code::not_found,
+                 "this is no pod with a ServiceAccount (" + root + "); give --kubeconfig"};
   }
   Config config;
   // An IPv6 literal cannot be dialled by the HTTP library: the service's name can.
@@ -229,8 +229,9 @@ Result<Config> load_config(const ConfigSource& source) {
     if (auto pod = in_cluster_config(); pod.ok()) return pod;
     const char* set = std::getenv("KUBECONFIG");
     const char* home = std::getenv("HOME");
-    paths = set != nullptr && *set != 0 ? set
-                                        : std::string(home == nullptr ? "" : home) + "/.kube/config";
+    paths = set != nullptr && *set != 0
+                ? set
+                : std::string(home == nullptr ? "" : home) + "/.kube/config";
   }
   std::vector<KubeconfigText> texts;
   for (const auto& path : split_paths(paths)) {

@@ -36,12 +36,12 @@ struct Pem {
 };
 
 struct Config {
-  std::string server;           // https://host:port
+  std::string server;  // https://host:port
   std::string name_space = "default";
   std::string tls_server_name;  // the name that the certificate must have, when not the host
   std::string proxy_url;
-  bool insecure = false;        // the certificate is not verified
-  Pem authority;                // empty: the system's
+  bool insecure = false;  // the certificate is not verified
+  Pem authority;          // empty: the system's
   Pem client_certificate, client_key;
   std::string token, token_file;
   std::string username, password;

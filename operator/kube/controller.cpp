@@ -10,8 +10,7 @@ namespace muster::kube {
 namespace {
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 Metrics::Outcome outcome_of(const ReconcileResult& result) {
@@ -62,8 +61,8 @@ void Controller::reconcile_one(const std::string& key) {
   }
   if (metrics_) metrics_->reconciled(outcome_of(result), steady_seconds() - begin);
   if (result.error) {
-    const bool conflict = result.error->message.find("please apply your changes to the latest") !=
-                          std::string::npos;
+    const bool conflict =
+        result.error->message.find("please apply your changes to the latest") != std::string::npos;
     log::write(conflict ? log::Level::debug : log::Level::warning, result.error->message,
                {{"object", key}});
     if (!result.terminal) return queue_.add_rate_limited(key);

@@ -23,7 +23,7 @@ namespace muster::kube {
 
 struct ReconcileResult {
   std::optional<Error> error = {};
-  bool terminal = false;  // of the error: a retry is of no use
+  bool terminal = false;                     // of the error: a retry is of no use
   std::optional<double> requeue_after = {};  // seconds
 };
 

@@ -210,8 +210,7 @@ class CpprestTransport final : public HttpTransport {
     return message;
   }
 
-  Result<HttpResponse> exchange(const HttpRequest& request,
-                                const pplx::cancellation_token& token) {
+  Result<HttpResponse> exchange(const HttpRequest& request, const pplx::cancellation_token& token) {
     try {
       MUSTER_TRY(message, prepare(request));
       auto response = client_->request(message, token).get();
@@ -283,8 +282,8 @@ Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const Config& conf
   try {
     return std::unique_ptr<HttpTransport>(std::make_unique<CpprestTransport>(config));
   } catch (const std::exception& e) {
-    return Error{Code::invalid_job, "the API server's address " + config.server +
-                                        " cannot be used: " + e.what()};
+    return Error{Code::invalid_job,
+                 "the API server's address " + config.server + " cannot be used: " + e.what()};
   }
 }
 

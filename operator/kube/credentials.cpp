@@ -9,12 +9,11 @@
 namespace muster::kube {
 namespace {
 
-constexpr double token_file_seconds = 60;   // how long a token from a file is used unread
+constexpr double token_file_seconds = 60;     // how long a token from a file is used unread
 constexpr double expiry_margin_seconds = 10;  // a plugin's token is renewed before its end
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string trimmed(std::string text) {

@@ -75,7 +75,8 @@ void EventRecorder::run() {
 
 void EventRecorder::send(const Event& event) {
   const double now = unix_seconds();
-  std::erase_if(series_, [&](const auto& entry) { return now - entry.second.last > series_seconds; });
+  std::erase_if(series_,
+                [&](const auto& entry) { return now - entry.second.last > series_seconds; });
   const auto key = series_key(event);
   if (const auto found = series_.find(key); found != series_.end()) {
     auto& sent = found->second;

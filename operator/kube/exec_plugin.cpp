@@ -52,13 +52,15 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 // All that comes from `fd` until its end; false when it takes too long or is too much.
 bool read_all(int fd, std::string& text) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(plugin_milliseconds);
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(plugin_milliseconds);
   char buffer[4096];
   while (text.size() < output_limit) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         until - std::chrono::steady_clock::now());
     pollfd readable{fd, POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&readable, 1, static_cast<int>(left.count())) <= 0) return false;
+    if (left.count() <= 0 || ::poll(&readable, 1, static_cast<int>(left.count())) <= 0)
+      return false;
     const auto count = ::read(fd, buffer, sizeof(buffer));
     if (count <= 0) return count == 0;
     text.append(buffer, static_cast<std::size_t>(count));

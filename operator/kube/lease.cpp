@@ -12,8 +12,7 @@ namespace {
 constexpr double health_tolerance = 20;  // seconds past the lease
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 LeaseRecord record_of(const json& lease) {
@@ -59,8 +58,7 @@ void LeaderElector::stop() {
 }
 
 bool LeaderElector::healthy() const {
-  return !leading_ ||
-         steady_seconds() - renewed_at_ < options_.lease_seconds + health_tolerance;
+  return !leading_ || steady_seconds() - renewed_at_ < options_.lease_seconds + health_tolerance;
 }
 
 void LeaderElector::run() {

@@ -23,8 +23,8 @@ struct LeaseOptions {
 // What is known of the lease.
 struct LeaseRecord {
   std::string holder;
-  double duration = 0;      // seconds
-  std::string renewed;      // as the holder wrote it; compared for equality only
+  double duration = 0;  // seconds
+  std::string renewed;  // as the holder wrote it; compared for equality only
   std::int64_t transitions = 0;
   std::string acquired;
   bool operator==(const LeaseRecord&) const = default;

@@ -17,8 +17,8 @@ using prometheus::Histogram;
 using Buckets = Histogram::BucketBoundaries;
 
 const Buckets& reconcile_buckets() {
-  static const Buckets buckets{0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
-                               10,    30,     60};
+  static const Buckets buckets{0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25,
+                               0.5,   1,      2.5,   5,    10,   30,   60};
   return buckets;
 }
 const Buckets& queue_buckets() {
@@ -66,10 +66,9 @@ Metrics::Metrics(prometheus::Registry& registry, const std::string& controller,
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
   };
   const prometheus::Labels by_controller{{"controller", controller}}, by_name{{"name", controller}};
-  impl_.reset(new Impl{host,
-                       counter("rest_client_requests_total", "Requests to the API server."),
-                       histogram("rest_client_request_duration_seconds",
-                                 "Seconds from a request to its answer.")});
+  impl_.reset(new Impl{
+      host, counter("rest_client_requests_total", "Requests to the API server."),
+      histogram("rest_client_request_duration_seconds", "Seconds from a request to its answer.")});
   auto& results = counter("controller_runtime_reconcile_total", "Reconciles by their result.");
   const auto result = [&](const char* name) {
     return &results.Add({{"controller", controller}, {"result", name}});
@@ -84,8 +83,8 @@ Metrics::Metrics(prometheus::Registry& registry, const std::string& controller,
   impl_->reconcile_seconds =
       &histogram("controller_runtime_reconcile_time_seconds", "Seconds of a reconcile.")
            .Add(by_controller, reconcile_buckets());
-  impl_->active = &gauge("controller_runtime_active_workers", "Reconciles that run.")
-                       .Add(by_controller);
+  impl_->active =
+      &gauge("controller_runtime_active_workers", "Reconciles that run.").Add(by_controller);
   impl_->most = &gauge("controller_runtime_max_concurrent_reconciles", "Most reconciles at once.")
                      .Add(by_controller);
   impl_->depth = &gauge("workqueue_depth", "Keys that wait.").Add(by_name);
@@ -118,8 +117,8 @@ void Metrics::request(const std::string& method, int status, double seconds) {
   count->Increment();
   auto*& time = impl_->by_verb[method];
   if (time == nullptr) {
-    time = &impl_->request_seconds.Add({{"verb", method}, {"host", impl_->host}},
-                                       reconcile_buckets());
+    time =
+        &impl_->request_seconds.Add({{"verb", method}, {"host", impl_->host}}, reconcile_buckets());
   }
   time->Observe(seconds);
 }

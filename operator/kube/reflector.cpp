@@ -9,8 +9,7 @@ namespace muster::kube {
 namespace {
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 double random_unit() {
@@ -158,8 +157,8 @@ bool Reflector::on_event(std::string_view line, std::int64_t& events) {
   const auto type = text_field(event, "type");
   const auto& object = event["object"];
   if (type == "ERROR") {
-    const HttpResponse as_response{static_cast<int>(integer_field(object, "code", 500)),
-                                   object.dump(), {}};
+    const HttpResponse as_response{
+        static_cast<int>(integer_field(object, "code", 500)), object.dump(), {}};
     const auto error = error_of(as_response, "watching " + type_.plural);
     log::info(error ? error->message : "a watch ended");
     state_.on_error(error.value_or(ApiError{}), steady_seconds());

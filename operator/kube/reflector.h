@@ -91,8 +91,8 @@ class StoreSink final : public ReflectorSink {
 struct ReflectorOptions {
   std::string name_space = {};      // empty: all
   std::string label_selector = {};  // percent-encoded where needed
-  double idle_seconds = 130;   // bookmarks come once a minute
-  bool streaming = true;       // ask for streamed lists
+  double idle_seconds = 130;        // bookmarks come once a minute
+  bool streaming = true;            // ask for streamed lists
 };
 
 class Reflector {

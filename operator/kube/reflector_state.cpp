@@ -18,8 +18,8 @@ double ReflectorState::pause(double jitter) const {
 }
 
 std::string ReflectorState::query(int timeout_seconds) const {
-  const auto watch = "watch=true&allowWatchBookmarks=true&timeoutSeconds=" +
-                     std::to_string(timeout_seconds);
+  const auto watch =
+      "watch=true&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(timeout_seconds);
   if (const auto* paging = std::get_if<Paging>(&step_)) {
     // From the server's cache ("0") pages are ignored; a continue token knows its version.
     std::string query = "limit=500";
@@ -34,8 +34,8 @@ std::string ReflectorState::query(int timeout_seconds) const {
          last_version_;
 }
 
-void ReflectorState::on_page(const std::string& resource_version,
-                             const std::string& continue_token, double now) {
+void ReflectorState::on_page(const std::string& resource_version, const std::string& continue_token,
+                             double now) {
   auto* paging = std::get_if<Paging>(&step_);
   if (paging == nullptr) return;
   if (!continue_token.empty()) {

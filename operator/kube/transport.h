@@ -14,7 +14,7 @@ namespace muster::kube {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string path;          // with the query, percent-encoded
+  std::string path;  // with the query, percent-encoded
   std::string body = {};
   std::string content_type = {};
 };

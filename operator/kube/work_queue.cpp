@@ -12,14 +12,15 @@ namespace {
 constexpr double first_delay = 0.005;  // seconds
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
 
 WorkQueue::WorkQueue(Metrics* metrics, double longest_delay, Clock clock)
-    : metrics_(metrics), longest_delay_(longest_delay), clock_(clock ? std::move(clock) : steady_seconds) {}
+    : metrics_(metrics),
+      longest_delay_(longest_delay),
+      clock_(clock ? std::move(clock) : steady_seconds) {}
 
 void WorkQueue::push(const std::string& key) {
   if (shut_down_ || dirty_.contains(key)) return;
@@ -58,7 +59,8 @@ void WorkQueue::add_rate_limited(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const int failures = failures_[key]++;
   if (metrics_) metrics_->queue_retried();
-  add_after_locked(key, std::min(longest_delay_, first_delay * std::pow(2, std::min(failures, 30))));
+  add_after_locked(key,
+                   std::min(longest_delay_, first_delay * std::pow(2, std::min(failures, 30))));
 }
 
 void WorkQueue::forget(const std::string& key) {

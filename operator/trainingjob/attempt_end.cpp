@@ -15,8 +15,8 @@ using Pods = std::vector<const PodObject*>;
 Pods of_attempt(const JobStatus& status, const Observed& observed) {
   Pods pods;
   for (const auto& pod : observed.pods) {
-    const bool current = pod->attempt == status.attempt &&
-                         pod->incarnation == status.incarnation(pod->member());
+    const bool current =
+        pod->attempt == status.attempt && pod->incarnation == status.incarnation(pod->member());
     if (current) pods.push_back(pod.get());
   }
   return pods;
@@ -64,8 +64,9 @@ std::string last_words(const std::string& message) {
   const auto end = message.find_last_not_of(" \n\r\t");
   if (end == std::string::npos) return "";
   const auto begin = message.find_last_of('\n', end);
-  return message.substr(begin == std::string::npos ? 0 : begin + 1,
-                        end - (begin == std::string::npos ? 0 : begin + 1) + 1)
+  return message
+      .substr(begin == std::string::npos ? 0 : begin + 1,
+              end - (begin == std::string::npos ? 0 : begin + 1) + 1)
       .substr(0, 500);
 }
 

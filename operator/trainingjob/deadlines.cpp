@@ -18,8 +18,8 @@ double last_heard(const JobStatus& status) {
 
 }  // namespace
 
-Deadlines check_deadlines(const job::RunPolicy& policy, const JobStatus& status,
-                          const Observed&, double now) {
+Deadlines check_deadlines(const job::RunPolicy& policy, const JobStatus& status, const Observed&,
+                          double now) {
   Deadlines result;
   if (status.start <= 0) return result;
   const auto look_at = [&](double at) {

@@ -24,8 +24,7 @@ Members newest(const JobStatus& status, const Observed& observed) {
 
 }  // namespace
 
-void match_pods(const JobObject& job, const job::Spec& spec, const Observed& observed,
-                Plan& plan) {
+void match_pods(const JobObject& job, const job::Spec& spec, const Observed& observed, Plan& plan) {
   auto& status = plan.status;
   const auto members = newest(status, observed);
   const auto find = [&](const std::string& member) {
@@ -45,7 +44,8 @@ void match_pods(const JobObject& job, const job::Spec& spec, const Observed& obs
       status.incarnations[member] = pod->incarnation + 1;
       plan.intent = true;
       plan.announce.push_back({false, reason::worker_lost, "ReplaceWorker",
-                               pod->name + (pod->disruption.empty() ? " left" : ": " + pod->disruption) +
+                               pod->name +
+                                   (pod->disruption.empty() ? " left" : ": " + pod->disruption) +
                                    "; another takes its place"});
       pod = nullptr;
     }
@@ -58,15 +58,18 @@ void match_pods(const JobObject& job, const job::Spec& spec, const Observed& obs
     if (!pod->ended() && !pod->deleting) plan.remove.push_back({pod->name, pod->uid});
   }
   plan.prepare = !plan.create.empty();
+  // What is asked for counts: nobody wants to read 0/4 between the asking and the next look.
+  for (const auto& slot : plan.create) {
+    ++(slot.role == Role::worker ? status.workers : status.coordinator).active;
+  }
   const auto before = job.status.workers.desired;
   const bool scaled = status.attempt == job.status.attempt && before > 0 &&
                       before != spec.workers.replicas && !over;
   if (scaled) {
     plan.news = true;
-    plan.announce.push_back({false, spec.workers.replicas > before ? "ScaledUp" : "ScaledDown",
-                             "Scale",
-                             std::to_string(before) + " to " +
-                                 std::to_string(spec.workers.replicas) + " workers"});
+    plan.announce.push_back(
+        {false, spec.workers.replicas > before ? "ScaledUp" : "ScaledDown", "Scale",
+         std::to_string(before) + " to " + std::to_string(spec.workers.replicas) + " workers"});
   }
 }
 

@@ -11,11 +11,16 @@ using nlohmann::json;
 
 // patchMergeKey of core/v1, for the lists that a pod template has.
 const std::string* key_of_list(const std::string& list) {
-  static const std::map<std::string, std::string> keys{
-      {"containers", "name"},       {"initContainers", "name"},   {"volumes", "name"},
-      {"env", "name"},              {"volumeMounts", "mountPath"}, {"ports", "containerPort"},
-      {"imagePullSecrets", "name"}, {"hostAliases", "ip"},
-      {"topologySpreadConstraints", "topologyKey"},               {"resourceClaims", "name"}};
+  static const std::map<std::string, std::string> keys{{"containers", "name"},
+                                                       {"initContainers", "name"},
+                                                       {"volumes", "name"},
+                                                       {"env", "name"},
+                                                       {"volumeMounts", "mountPath"},
+                                                       {"ports", "containerPort"},
+                                                       {"imagePullSecrets", "name"},
+                                                       {"hostAliases", "ip"},
+                                                       {"topologySpreadConstraints", "topologyKey"},
+                                                       {"resourceClaims", "name"}};
   const auto found = keys.find(list);
   return found == keys.end() ? nullptr : &found->second;
 }

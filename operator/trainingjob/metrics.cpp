@@ -43,9 +43,10 @@ Metrics::Metrics(prometheus::Registry& registry, const std::string& version)
                     "Seconds from a job's creation to its pods'."),
           histogram(registry, "muster_job_time_to_running_seconds",
                     "Seconds from a job's creation until all its workers train.")}) {
-  auto& jobs = prometheus::BuildGauge().Name("muster_jobs").Help("Jobs by phase.").Register(registry);
-  for (const char* phase : {"Pending", "Starting", "Running", "Restarting", "Suspended",
-                            "Succeeded", "Failed"}) {
+  auto& jobs =
+      prometheus::BuildGauge().Name("muster_jobs").Help("Jobs by phase.").Register(registry);
+  for (const char* phase :
+       {"Pending", "Starting", "Running", "Restarting", "Suspended", "Succeeded", "Failed"}) {
     impl_->phases[phase] = &jobs.Add({{"phase", phase}});
   }
   prometheus::BuildGauge()

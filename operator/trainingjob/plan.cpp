@@ -100,8 +100,7 @@ class Planner {
 
   void check_durable() {
     const bool durable = !spec_.checkpoint.path.empty();
-    set_condition(plan_.status, "Durable", durable,
-                  durable ? reason::on_volume : reason::no_volume,
+    set_condition(plan_.status, "Durable", durable, durable ? reason::on_volume : reason::no_volume,
                   durable ? "checkpoints are written to " + spec_.checkpoint.path
                           : "there is no checkpoint.path on a volume: a restart begins anew",
                   now_);

@@ -65,7 +65,7 @@ void read_conditions(const json& status, PodObject& pod) {
       pod.trouble_message = text_field(condition, "message");
     }
     if (type == "DisruptionTarget" && yes) {
-      pod.disruption = why == "PreemptionByScheduler"       ? reason::preempted
+      pod.disruption = why == "PreemptionByScheduler" ? reason::preempted
                        : why == "DeletionByTaintManager" || why == "DeletionByPodGC"
                            ? reason::node_lost
                            : reason::evicted;

@@ -102,8 +102,8 @@ json coordinator_template(const job::Spec& spec) {
   auto own = spec.coordinator_template;
   if (!own.is_object()) own = json::object();
   const auto mounts = mounts_of(spec.workers.pod_template, "trainer");
-  const bool inherits = !spec.checkpoint.path.empty() && !mounts.empty() &&
-                        mounts_of(own, "coordinator").empty();
+  const bool inherits =
+      !spec.checkpoint.path.empty() && !mounts.empty() && mounts_of(own, "coordinator").empty();
   if (!inherits) return own;
   const auto volumes = spec.workers.pod_template["spec"].value("volumes", json::array());
   return strategic_merge(
@@ -117,22 +117,22 @@ json coordinator_container(const AttemptContext& context, const PodSlot& slot) {
   const auto port = [](const char* name, int number) {
     return json{{"name", name}, {"containerPort", number}};
   };
-  return {{"name", "coordinator"},
-          {"image", context.images.coordinator},
-          {"imagePullPolicy", context.images.pull_policy},
-          {"command", {"/usr/local/bin/muster-coordinator"}},
-          {"args",
-           {"--listen", "0.0.0.0:" + std::to_string(rank_port), "--http",
-            "0.0.0.0:" + std::to_string(state_port), "--job-uid", context.job.uid, "--epoch",
-            std::to_string(slot.incarnation + 1), "--attempt", std::to_string(context.attempt),
-            "--termination-message", "/dev/termination-log", "--json-logs"}},
-          {"ports", {port("ranks", rank_port), port("http", state_port)}},
-          {"env",
-           {token_env(context),
-            field_env("MUSTER_SPEC", "metadata.annotations['muster.dev/spec']")}},
-          {"resources", {{"requests", {{"cpu", "50m"}, {"memory", "32Mi"}}}}},
-          {"securityContext", container_security()},
-          {"volumeMounts", json::array()}};
+  return {
+      {"name", "coordinator"},
+      {"image", context.images.coordinator},
+      {"imagePullPolicy", context.images.pull_policy},
+      {"command", {"/usr/local/bin/muster-coordinator"}},
+      {"args",
+       {"--listen", "0.0.0.0:" + std::to_string(rank_port), "--http",
+        "0.0.0.0:" + std::to_string(state_port), "--job-uid", context.job.uid, "--epoch",
+        std::to_string(slot.incarnation + 1), "--attempt", std::to_string(context.attempt),
+        "--termination-message", "/dev/termination-log", "--json-logs"}},
+      {"ports", {port("ranks", rank_port), port("http", state_port)}},
+      {"env",
+       {token_env(context), field_env("MUSTER_SPEC", "metadata.annotations['muster.dev/spec']")}},
+      {"resources", {{"requests", {{"cpu", "50m"}, {"memory", "32Mi"}}}}},
+      {"securityContext", container_security()},
+      {"volumeMounts", json::array()}};
 }
 
 json worker_container(const AttemptContext& context) {
@@ -149,8 +149,10 @@ json worker_container(const AttemptContext& context) {
             "--json-logs"}},
           {"ports", {{{"name", "metrics"}, {"containerPort", metrics_port}}}},
           {"env",
-           {token_env(context), field_env("POD_NAME", "metadata.name"),
-            field_env("POD_UID", "metadata.uid"), field_env("POD_IP", "status.podIP"),
+           {token_env(context),
+            field_env("POD_NAME", "metadata.name"),
+            field_env("POD_UID", "metadata.uid"),
+            field_env("POD_IP", "status.podIP"),
             {{"name", "HOME"}, {"value", "/tmp"}}}},
           // The last lines of a trainer that failed say why.
           {"terminationMessagePolicy", "FallbackToLogsOnError"},
@@ -173,8 +175,7 @@ json coordinator_spec(const AttemptContext& context, const PodSlot& slot) {
            {"podAffinityTerm",
             {{"topologyKey", "kubernetes.io/hostname"},
              {"labelSelector",
-              {{"matchLabels",
-                {{label_job, context.job.name}, {label_role, "worker"}}}}}}}}}}}}};
+              {{"matchLabels", {{label_job, context.job.name}, {label_role, "worker"}}}}}}}}}}}}};
   return pod;
 }
 
@@ -194,7 +195,8 @@ json worker_spec(const AttemptContext& context) {
 
 // The path, or a folder above it.
 bool covers(const std::string& mount, const std::string& path) {
-  return path == mount || (path.starts_with(mount) && (mount.ends_with('/') || path[mount.size()] == '/'));
+  return path == mount ||
+         (path.starts_with(mount) && (mount.ends_with('/') || path[mount.size()] == '/'));
 }
 
 }  // namespace
@@ -219,8 +221,8 @@ json make_pod(const AttemptContext& context, const PodSlot& slot) {
   json pod{{"apiVersion", "v1"},
            {"kind", "Pod"},
            {"metadata",
-            {{"labels", labels_of(context.job, slot.role, slot.index, slot.incarnation,
-                                  context.attempt)}}},
+            {{"labels",
+              labels_of(context.job, slot.role, slot.index, slot.incarnation, context.attempt)}}},
            {"spec", leads ? coordinator_spec(context, slot) : worker_spec(context)}};
   pod = strategic_merge(pod, leads ? coordinator_template(spec) : spec.workers.pod_template);
   // What identifies the pod is not the template's to say.
@@ -268,9 +270,9 @@ json make_network_policy(const std::string& name_space, const std::string& opera
       {"namespaceSelector",
        {{"matchLabels", {{"kubernetes.io/metadata.name", operator_namespace}}}}},
       {"podSelector", {{"matchLabels", {{"app.kubernetes.io/name", "muster-operator"}}}}}};
-  const json prometheus{{"namespaceSelector", json::object()},
-                        {"podSelector",
-                         {{"matchLabels", {{"app.kubernetes.io/name", "prometheus"}}}}}};
+  const json prometheus{
+      {"namespaceSelector", json::object()},
+      {"podSelector", {{"matchLabels", {{"app.kubernetes.io/name", "prometheus"}}}}}};
   return {{"apiVersion", "networking.k8s.io/v1"},
           {"kind", "NetworkPolicy"},
           {"metadata",

@@ -18,12 +18,11 @@ using nlohmann::json;
 
 constexpr double expectation_seconds = 30;  // how long we believe ourselves rather than the cache
 constexpr std::size_t most_at_once = 32, most_threads = 8;
-constexpr double state_timeout = 2;  // seconds
+constexpr double state_timeout = 2;             // seconds
 constexpr double running_jobs_per_second = 50;  // that are asked for their state, at most
 
 double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Calls `deed` for 0 .. count - 1, 1, 2, 4 ... at once; stops after a batch with an error.
@@ -84,12 +83,11 @@ std::shared_ptr<Reconciler::Memory> Reconciler::memory_of(const std::string& key
 }
 
 // Our own last write, as long as the cache still shows what it replaced.
-std::shared_ptr<const JobObject> Reconciler::current(const std::string& key,
-                                                     Memory& memory) const {
+std::shared_ptr<const JobObject> Reconciler::current(const std::string& key, Memory& memory) const {
   auto cached = jobs_.get(key);
   if (!cached || !memory.written) return cached;
-  const bool behind = cached->uid == memory.written->uid &&
-                      cached->resource_version == memory.written_over;
+  const bool behind =
+      cached->uid == memory.written->uid && cached->resource_version == memory.written_over;
   if (behind) return memory.written;
   memory.written.reset();
   return cached;
@@ -161,8 +159,8 @@ kube::ReconcileResult Reconciler::reconcile(const std::string& key) {
   result.error = carry_out(*job, next, *memory);
   result.requeue_after = next.look_again;
   if (live && observed.state.is_object()) {
-    const double every = std::max(options_.state_seconds,
-                                  double(jobs_.size()) / running_jobs_per_second);
+    const double every =
+        std::max(options_.state_seconds, double(jobs_.size()) / running_jobs_per_second);
     result.requeue_after = std::min(result.requeue_after.value_or(every), every);
   } else if (live && !job->status.is("Running")) {
     // The coordinator listens a moment after its pod runs.
@@ -245,9 +243,8 @@ std::optional<Error> Reconciler::protect_namespace(const std::string& name_space
     const std::lock_guard lock(mutex_);
     if (!protected_.insert(name_space).second) return std::nullopt;
   }
-  const auto applied =
-      client_.apply(kube::network_policies, name_space,
-                    make_network_policy(name_space, options_.operator_namespace));
+  const auto applied = client_.apply(kube::network_policies, name_space,
+                                     make_network_policy(name_space, options_.operator_namespace));
   if (applied.ok()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   protected_.erase(name_space);

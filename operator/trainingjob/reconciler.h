@@ -27,8 +27,8 @@ struct ReconcilerOptions {
   Images images;
   std::string token_key;  // of the operator: tokens of jobs are derived from it
   std::string operator_namespace = "muster-system";
-  double state_seconds = 5;       // between two looks at a running job's /state
-  double progress_seconds = 15;   // between two writes of progress alone
+  double state_seconds = 5;      // between two looks at a running job's /state
+  double progress_seconds = 15;  // between two writes of progress alone
 };
 
 class Reconciler {
