@@ -1,4 +1,5 @@
-// How a tree of Fields is written: integer("epochs", 1, 1, "Passes over the data."), required(...), at_most(...).
+// How a tree of Fields is written: integer("epochs", 1, 1, "Passes over the data."), required(...),
+// at_most(...).
 #pragma once
 
 #include <utility>
@@ -14,19 +15,21 @@ inline Field string(const char* name, const char* preset, const char* descriptio
           .preset = preset == nullptr ? nlohmann::json() : nlohmann::json(preset)};
 }
 inline Field choice(const char* name, const char* preset, std::vector<std::string> choices,
-             const char* description) {
+                    const char* description) {
   auto f = string(name, preset, description);
   f.choices = std::move(choices);
   return f;
 }
-inline Field integer(const char* name, nlohmann::json preset, double minimum, const char* description) {
+inline Field integer(const char* name, nlohmann::json preset, double minimum,
+                     const char* description) {
   return {.name = name,
           .type = Type::integer,
           .description = description,
           .preset = std::move(preset),
           .minimum = minimum};
 }
-inline Field number(const char* name, nlohmann::json preset, double minimum, const char* description) {
+inline Field number(const char* name, nlohmann::json preset, double minimum,
+                    const char* description) {
   return {.name = name,
           .type = Type::number,
           .description = description,
@@ -36,7 +39,8 @@ inline Field number(const char* name, nlohmann::json preset, double minimum, con
 inline Field boolean(const char* name, bool preset, const char* description) {
   return {.name = name, .type = Type::boolean, .description = description, .preset = preset};
 }
-inline Field free_object(const char* name, const char* description, nlohmann::json preset = nlohmann::json::object()) {
+inline Field free_object(const char* name, const char* description,
+                         nlohmann::json preset = nlohmann::json::object()) {
   return {.name = name,
           .type = Type::free_object,
           .description = description,

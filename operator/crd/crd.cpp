@@ -23,8 +23,9 @@ void put_range(ordered_json& schema, const Field& field) {
   if (field.maximum) schema["maximum"] = figure(*field.maximum);
 }
 
-// A number, or the word auto. A whole number has a type of its own for that. There is none for other numbers, so
-// it is said without a type: what is a number is in range, what is a string is "auto", and nothing else is allowed.
+// A number, or the word auto. A whole number has a type of its own for that. There is none for
+// other numbers, so it is said without a type: what is a number is in range, what is a string is
+// "auto", and nothing else is allowed.
 ordered_json number_or_auto(const Field& field) {
   ordered_json schema;
   if (field.type == Type::integer) {
@@ -36,7 +37,8 @@ ordered_json number_or_auto(const Field& field) {
     schema["pattern"] = "^auto$";
     schema["maxProperties"] = 0;
     schema["maxItems"] = 0;
-    schema["not"] = {{"enum", ordered_json::array({true, false, ordered_json::object(), ordered_json::array()})}};
+    schema["not"] = {{"enum", ordered_json::array(
+                                  {true, false, ordered_json::object(), ordered_json::array()})}};
   }
   put_range(schema, field);
   return schema;
@@ -97,8 +99,9 @@ ordered_json schema_of(const Field& field, Type type, bool item = false) {
 
 std::string description_of(const Field& field) {
   std::string text = field.description;
-  const bool shown = !field.preset.is_null() && field.type != Type::object && field.type != Type::free_object &&
-                     field.preset != "" && field.preset != nlohmann::json::array();
+  const bool shown = !field.preset.is_null() && field.type != Type::object &&
+                     field.type != Type::free_object && field.preset != "" &&
+                     field.preset != nlohmann::json::array();
   if (shown) text += " Default: " + field.preset.dump() + ".";
   return text;
 }
@@ -132,16 +135,18 @@ ordered_json root_schema() {
   described_spec.update(spec);
   ordered_json described_status{{"description", status_schema().description}};
   described_status.update(status);
-  ordered_json name{{"type", "string"}, {"maxLength", 45}, {"pattern", "^[a-z]([-a-z0-9]*[a-z0-9])?$"}};
-  return {{"description", "A training run: what is trained, on what, how, and by how many workers."},
-          {"type", "object"},
-          {"required", {"spec"}},
-          {"properties",
-           {{"apiVersion", {{"type", "string"}}},
-            {"kind", {{"type", "string"}}},
-            {"metadata", {{"type", "object"}, {"properties", {{"name", name}}}}},
-            {"spec", described_spec},
-            {"status", described_status}}}};
+  ordered_json name{
+      {"type", "string"}, {"maxLength", 45}, {"pattern", "^[a-z]([-a-z0-9]*[a-z0-9])?$"}};
+  return {
+      {"description", "A training run: what is trained, on what, how, and by how many workers."},
+      {"type", "object"},
+      {"required", {"spec"}},
+      {"properties",
+       {{"apiVersion", {{"type", "string"}}},
+        {"kind", {{"type", "string"}}},
+        {"metadata", {{"type", "object"}, {"properties", {{"name", name}}}}},
+        {"spec", described_spec},
+        {"status", described_status}}}};
 }
 
 ordered_json column(const char* name, const char* type, const char* path, const char* description,
@@ -154,7 +159,8 @@ ordered_json column(const char* name, const char* type, const char* path, const 
 ordered_json columns() {
   return {column("Phase", "string", ".status.phase", "Where the job is in its life."),
           column("Strategy", "string", ".status.strategy.effective", "How the workers co-operate."),
-          column("Workers", "string", ".status.workers", "Workers that are there, of those that should be."),
+          column("Workers", "string", ".status.workers",
+                 "Workers that are there, of those that should be."),
           column("Step", "integer", ".status.progress.step", "Steps that are done."),
           column("Loss", "string", ".status.progress.loss", "Of the last reported step."),
           column("Restarts", "integer", ".status.restarts", "Attempts after the first."),

@@ -1,6 +1,7 @@
-// The CustomResourceDefinition of TrainingJob, generated: the spec from common/job's fields, the status from the list
-// here, and the rules between fields (common/job/parse.cpp) once more in CEL, with what the API server refuses a
-// change of. crds/muster.dev_trainingjobs.yaml is what `muster-crd` prints, and a test compares them.
+// The CustomResourceDefinition of TrainingJob, generated: the spec from common/job's fields, the
+// status from the list here, and the rules between fields (common/job/parse.cpp) once more in CEL,
+// with what the API server refuses a change of. crds/muster.dev_trainingjobs.yaml is what
+// `muster-crd` prints, and a test compares them.
 #pragma once
 
 #include <nlohmann/json.hpp>

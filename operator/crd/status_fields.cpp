@@ -21,9 +21,10 @@ Field count(const char* name, const char* description) {
 }
 
 Field conditions() {
-  Field f = up_to(32, list("conditions", Type::object, nullptr,
-                           "Valid, Durable, Scheduled, Running, ProgressStalled, Suspended, SpecDrift, "
-                           "Succeeded, Failed."));
+  Field f =
+      up_to(32, list("conditions", Type::object, nullptr,
+                     "Valid, Durable, Scheduled, Running, ProgressStalled, Suspended, SpecDrift, "
+                     "Succeeded, Failed."));
   f.key = "type";
   f.fields = {required(text("type", "What is true or not.")),
               required(choice("status", nullptr, {"True", "False", "Unknown"}, "Whether it is.")),
@@ -35,11 +36,12 @@ Field conditions() {
 }
 
 Field replicas(const char* name) {
-  return object(name,
-                {count("desired", "Pods that should be there."), count("active", "Pods that have not ended."),
-                 count("ready", "Pods that are ready."), count("succeeded", "Pods that finished."),
-                 count("failed", "Pods that failed.")},
-                "Pods of this role in the current attempt.");
+  return object(
+      name,
+      {count("desired", "Pods that should be there."), count("active", "Pods that have not ended."),
+       count("ready", "Pods that are ready."), count("succeeded", "Pods that finished."),
+       count("failed", "Pods that failed.")},
+      "Pods of this role in the current attempt.");
 }
 
 Field attempts() {
@@ -57,26 +59,26 @@ Field attempts() {
 }
 
 Field progress() {
-  return object("progress",
-                {count("step", "Steps that are done."),
-                 count("totalSteps", "Steps that the run has."),
-                 count("epoch", "Passes that are done."),
-                 count("percentage", "Of the steps."),
-                 text("loss", "Of the last reported step."),
-                 text("validationLoss", "Of the last validation."),
-                 text("samplesPerSecond", "Over all workers."),
-                 count("checkpointStep", "Step of the newest checkpoint."),
-                 time("lastStepTime", "When a new step was last seen.")},
-                "How far the training is.");
+  return object(
+      "progress",
+      {count("step", "Steps that are done."), count("totalSteps", "Steps that the run has."),
+       count("epoch", "Passes that are done."), count("percentage", "Of the steps."),
+       text("loss", "Of the last reported step."),
+       text("validationLoss", "Of the last validation."),
+       text("samplesPerSecond", "Over all workers."),
+       count("checkpointStep", "Step of the newest checkpoint."),
+       time("lastStepTime", "When a new step was last seen.")},
+      "How far the training is.");
 }
 
 Field result() {
-  return object("result",
-                {text("parametersSha256", "Of the final parameters, in the order of their names."),
-                 count("steps", "Steps that were done."), count("samples", "Samples that were seen."),
-                 text("finalLoss", "Of the last step."), text("validationLoss", "Of the last validation."),
-                 text("validationAccuracy", "Of the last validation.")},
-                "What the run came to.");
+  return object(
+      "result",
+      {text("parametersSha256", "Of the final parameters, in the order of their names."),
+       count("steps", "Steps that were done."), count("samples", "Samples that were seen."),
+       text("finalLoss", "Of the last step."), text("validationLoss", "Of the last validation."),
+       text("validationAccuracy", "Of the last validation.")},
+      "What the run came to.");
 }
 
 Field build() {
@@ -84,9 +86,10 @@ Field build() {
       "status",
       {
           count("observedGeneration", "Of the spec that this status is about."),
-          choice("phase", nullptr,
-                 {"Pending", "Starting", "Running", "Restarting", "Suspended", "Succeeded", "Failed"},
-                 "For people; programs read the conditions."),
+          choice(
+              "phase", nullptr,
+              {"Pending", "Starting", "Running", "Restarting", "Suspended", "Succeeded", "Failed"},
+              "For people; programs read the conditions."),
           text("message", "What a person should know now."),
           conditions(),
           time("startTime", "When the job was begun, or resumed."),
@@ -95,7 +98,8 @@ Field build() {
           object("strategy",
                  {text("effective", "The strategy that trains."), text("reason", "Why this one.")},
                  "How the workers co-operate."),
-          object("replicaStatuses", {replicas("worker"), replicas("server"), replicas("coordinator")},
+          object("replicaStatuses",
+                 {replicas("worker"), replicas("server"), replicas("coordinator")},
                  "Pods, by role."),
           text("workers", "Workers that are there, of those that should be."),
           text("selector", "Of the worker pods, for the scale subresource."),
@@ -105,7 +109,8 @@ Field build() {
           count("restarts", "Attempts after the first."),
           {.name = "incarnations",
            .type = Type::integer_map,
-           .description = "Of all pods (all), and of those that were replaced since; above 0 only."},
+           .description =
+               "Of all pods (all), and of those that were replaced since; above 0 only."},
           count("generation", "Of the membership."),
           attempts(),
           progress(),

@@ -12,6 +12,8 @@ namespace {
 using nlohmann::json;
 using Pods = std::vector<const PodObject*>;
 
+constexpr double last_moments = 5;  // seconds that a worker has after the coordinator's end
+
 Pods of_attempt(const JobStatus& status, const Observed& observed) {
   Pods pods;
   for (const auto& pod : observed.pods) {
@@ -110,17 +112,18 @@ EndOfAttempt lost_coordinator(const PodObject& pod) {
   return result;
 }
 
-// All are through, and nobody failed.
-bool complete(const job::Spec& spec, const Pods& pods) {
+// All are through, and nobody failed. A worker that is still there after the coordinator's end
+// joined too late to take part; one that took part ends by itself within moments.
+bool complete(const job::Spec& spec, const Pods& pods, double now) {
   const auto* coordinator = coordinator_of(pods);
   if (coordinator == nullptr || coordinator->phase != PodObject::Phase::succeeded) return false;
+  const bool waits = now < coordinator->finished + last_moments;
   std::int64_t succeeded = 0;
   for (const auto* pod : pods) {
     if (pod->role != Role::worker) continue;
     if (pod->phase == PodObject::Phase::succeeded) ++succeeded;
-    // One that left, or came too late to take part, is not waited for.
     const bool still_there = !pod->ended() && !pod->deleting && pod->index < spec.workers.replicas;
-    if (still_there) return false;
+    if (still_there && waits) return false;
   }
   return succeeded > 0;
 }
@@ -134,9 +137,9 @@ bool wants_replacement(const PodObject& worker) {
 }
 
 std::optional<EndOfAttempt> end_of_attempt(const job::Spec& spec, const JobStatus& status,
-                                           const Observed& observed) {
+                                           const Observed& observed, double now) {
   const auto pods = of_attempt(status, observed);
-  if (complete(spec, pods)) {
+  if (complete(spec, pods, now)) {
     EndOfAttempt success;
     success.end.reason.clear();
     return success;

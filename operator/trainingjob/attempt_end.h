@@ -17,7 +17,7 @@ struct EndOfAttempt {
 // Nothing while it goes on. A pod that left (exit code 75), or that was deleted or evicted before
 // the membership was formed, does not end an attempt: a replacement joins.
 std::optional<EndOfAttempt> end_of_attempt(const job::Spec& spec, const JobStatus& status,
-                                           const Observed& observed);
+                                           const Observed& observed, double now);
 
 // A worker that is gone without harm to the others, and wants a replacement: it left at a step's
 // boundary, or is on its way out.

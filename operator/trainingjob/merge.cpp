@@ -34,6 +34,9 @@ json merge_list(json base, const json& over, const std::string& key) {
     if (same == base.end()) {
       base.push_back(item);
     } else {
+      // A variable has a value or a source of one.
+      if (item.contains("value")) same->erase("valueFrom");
+      if (item.contains("valueFrom")) same->erase("value");
       *same = strategic_merge(*same, item);
     }
   }

@@ -79,12 +79,16 @@ class Planner {
     if (check_limits()) return;
     if (plan_.status.attempt == 0 || plan_.status.between) {
       if (!begin_attempt()) return;
-    } else if (const auto end = end_of_attempt(spec_, plan_.status, observed_)) {
+    } else if (const auto end = end_of_attempt(spec_, plan_.status, observed_, now_)) {
       return close_attempt(*end);
     }
     match_pods(job_, spec_, observed_, plan_);
     describe_phase();
     note_drift();
+    const auto ended = [](const auto& pod) {
+      return pod->role == Role::coordinator && pod->ended();
+    };
+    if (std::any_of(observed_.pods.begin(), observed_.pods.end(), ended)) look_again(1);
   }
 
   void take_figures() {
@@ -260,7 +264,7 @@ class Planner {
 
   // Running when the coordinator says so; where it cannot be reached, when all pods run.
   bool is_running() const {
-    if (observed_.state.is_object()) return text_field(observed_.state, "phase") == "running";
+    if (observed_.state.is_object()) return text_field(observed_.state, "phase") == "Running";
     std::int64_t running = 0;
     for (const auto& pod : observed_.pods) {
       if (pod->attempt == plan_.status.attempt && pod->phase == PodObject::Phase::running &&

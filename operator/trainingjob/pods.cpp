@@ -153,6 +153,9 @@ json worker_container(const AttemptContext& context) {
             field_env("POD_NAME", "metadata.name"),
             field_env("POD_UID", "metadata.uid"),
             field_env("POD_IP", "status.podIP"),
+            // As many threads as the limit allows: on a large node they would wait for each other.
+            {{"name", "OMP_NUM_THREADS"},
+             {"valueFrom", {{"resourceFieldRef", {{"resource", "limits.cpu"}}}}}},
             {{"name", "HOME"}, {"value", "/tmp"}}}},
           // The last lines of a trainer that failed say why.
           {"terminationMessagePolicy", "FallbackToLogsOnError"},

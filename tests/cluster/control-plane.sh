@@ -1,7 +1,21 @@
 # Sourced: etcd, the API server, the controllers, the scheduler and the DNS, as processes of the first node.
 
+# The audit log holds what ServiceAccounts of muster's namespaces asked for: tests count an operator's requests in it.
+audit_policy() {
+  cat >"$state/audit-policy.yaml" <<EOF
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    userGroups: ["system:serviceaccounts:muster-system", "system:serviceaccounts:muster-team"]
+  - level: None
+EOF
+}
+
 start_api_server() {
   local keys=$state/pki
+  audit_policy
   start kube-apiserver "$cluster_bin/cluster" kube-apiserver --etcd-servers http://127.0.0.1:2379 \
     --advertise-address $server_address --bind-address 0.0.0.0 --secure-port 6443 \
     --tls-cert-file "$keys/apiserver.crt" --tls-private-key-file "$keys/apiserver.key" \
@@ -17,6 +31,7 @@ start_api_server() {
     --requestheader-username-headers X-Remote-User --requestheader-group-headers X-Remote-Group \
     --requestheader-extra-headers-prefix X-Remote-Extra- \
     --proxy-client-cert-file "$keys/front.crt" --proxy-client-key-file "$keys/front.key" \
+    --audit-policy-file "$state/audit-policy.yaml" --audit-log-path "$state/audit.log" \
     --enable-aggregator-routing ${MUSTER_APISERVER_FLAGS:-}
   await 60 "the API server" $kubectl get --raw /readyz
 }

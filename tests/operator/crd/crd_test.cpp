@@ -13,7 +13,8 @@ namespace {
 using nlohmann::json;
 
 std::string committed() {
-  const auto text = read_file(std::string(MUSTER_SOURCE_DIR) + "/crds/muster.dev_trainingjobs.yaml");
+  const auto text =
+      read_file(std::string(MUSTER_SOURCE_DIR) + "/crds/muster.dev_trainingjobs.yaml");
   EXPECT_TRUE(text.ok());
   return text.ok() ? *text : "";
 }
@@ -25,7 +26,9 @@ TEST(Crd, TheCommittedFileIsWhatIsGenerated) {
 }
 
 // `kubectl apply` keeps a copy in an annotation, which may have 256 KiB.
-TEST(Crd, FitsIntoAnAnnotation) { EXPECT_LT(committed().size(), 256u * 1024); }
+TEST(Crd, FitsIntoAnAnnotation) {
+  EXPECT_LT(committed().size(), 256u * 1024);
+}
 
 TEST(Crd, TheYamlIsTheDefinition) {
   const auto read = parse_yaml(to_yaml(definition()), "crd");
@@ -33,7 +36,8 @@ TEST(Crd, TheYamlIsTheDefinition) {
   EXPECT_EQ((*read)[0], json::parse(definition().dump()));
 }
 
-void every_property(const json& schema, const std::string& path, const std::function<void(const json&)>& look) {
+void every_property(const json& schema, const std::string& path,
+                    const std::function<void(const json&)>& look) {
   if (!schema.contains("properties")) return;
   for (const auto& [name, child] : schema["properties"].items()) {
     SCOPED_TRACE(path + "." + name);
@@ -56,7 +60,8 @@ TEST(Crd, EveryFieldIsDescribedAndCapped) {
       EXPECT_GT(field.value("description", "").size(), 5u);
       EXPECT_TRUE(field.value("type", "") != "array" || field.contains("maxItems"));
       if (field.value("type", "") == "string") {
-        EXPECT_TRUE(field.contains("maxLength") || field.contains("enum") || field.contains("format"));
+        EXPECT_TRUE(field.contains("maxLength") || field.contains("enum") ||
+                    field.contains("format"));
       }
     });
   }
@@ -91,11 +96,21 @@ TEST(Crd, TheWholeStatusIsInTheSchema) {
   status.failures = status.restarts = status.generation = 1;
   status.incarnations = {{"all", 1}, {"worker-2", 4}};
   status.attempts = {{1, 1e9, 1e9, "WorkerFailed", "a-worker-0-0", "node", 137, 12, "words"}};
-  status.progress = {{"step", 1},         {"totalSteps", 10},        {"percentage", 10},
-                     {"epoch", 1},        {"loss", "0.1"},           {"validationLoss", "0.1"},
-                     {"samplesPerSecond", "2"}, {"checkpointStep", 1}, {"lastStepTime", "2026-01-01T00:00:00Z"}};
-  status.result = {{"parametersSha256", "0"}, {"steps", 1},          {"samples", 2},
-                   {"finalLoss", "0.1"},      {"validationLoss", "0.1"}, {"validationAccuracy", "1"}};
+  status.progress = {{"step", 1},
+                     {"totalSteps", 10},
+                     {"percentage", 10},
+                     {"epoch", 1},
+                     {"loss", "0.1"},
+                     {"validationLoss", "0.1"},
+                     {"samplesPerSecond", "2"},
+                     {"checkpointStep", 1},
+                     {"lastStepTime", "2026-01-01T00:00:00Z"}};
+  status.result = {{"parametersSha256", "0"},
+                   {"steps", 1},
+                   {"samples", 2},
+                   {"finalLoss", "0.1"},
+                   {"validationLoss", "0.1"},
+                   {"validationAccuracy", "1"}};
   status.message = "words";
   auto written = trainingjob::to_json(status, "a=b");
   std::vector<job::Problem> problems;

@@ -25,7 +25,8 @@ TEST(Suspend, TheCoordinatorIsStoppedAndWorkersFollowByThemselves) {
   world.edit({"runPolicy.suspend=true"});
   world.settle();
   EXPECT_TRUE(world.pod("coordinator").deleting);
-  EXPECT_FALSE(world.pod("worker-0").deleting) << "it leaves at the boundary that the coordinator names";
+  EXPECT_FALSE(world.pod("worker-0").deleting)
+      << "it leaves at the boundary that the coordinator names";
   EXPECT_NE(world.status().phase, "Suspended");
   for (const char* worker : {"worker-0", "worker-1"}) world.fail(worker, exit_left);
   world.terminate();
@@ -56,7 +57,8 @@ TEST(Suspend, ResumingIsANewAttemptAndCountsNothing) {
   ASSERT_EQ(world.status().phase, "Suspended") << "deadlines rest meanwhile";
   world.edit({"runPolicy.suspend=false"});
   world.settle();
-  EXPECT_THAT(world.names(), ElementsAre("penguins-coordinator-1", "penguins-worker-0-1", "penguins-worker-1-1"));
+  EXPECT_THAT(world.names(),
+              ElementsAre("penguins-coordinator-1", "penguins-worker-0-1", "penguins-worker-1-1"));
   EXPECT_EQ(world.status().restarts, 0);
   EXPECT_EQ(world.status().failures, 0);
   EXPECT_THAT(world.events, Contains("Resumed"));
@@ -92,7 +94,8 @@ TEST(Elasticity, AWorkerThatIsDeletedIsReplacedUnderANewName) {
   auto world = running();
   world.pod("worker-1").deleting = true;
   world.settle();
-  EXPECT_THAT(world.names(), ElementsAre("penguins-coordinator-0", "penguins-worker-0-0", "penguins-worker-1-1"));
+  EXPECT_THAT(world.names(),
+              ElementsAre("penguins-coordinator-0", "penguins-worker-0-0", "penguins-worker-1-1"));
   EXPECT_EQ(world.status().incarnation("worker-1"), 1);
   EXPECT_THAT(world.events, Contains("WorkerLost"));
   EXPECT_EQ(world.status().attempt, 1);
@@ -118,6 +121,20 @@ TEST(Elasticity, NobodyIsReplacedOnceTheRunIsOver) {
   EXPECT_EQ(world.status().phase, "Succeeded");
 }
 
+TEST(Elasticity, AWorkerThatCameTooLateIsNotWaitedForLong) {
+  auto world = running();
+  World::end(world.pod("coordinator"), 0);
+  world.pod("coordinator").finished = world.now;
+  World::end(world.pod("worker-0"), 0);
+  world.settle();
+  EXPECT_EQ(world.status().phase, "Running") << "worker-1 may be about to end";
+  EXPECT_LE(world.look().look_again.value_or(100), 5);
+  world.now += 6;
+  world.settle();
+  EXPECT_EQ(world.status().phase, "Succeeded");
+  EXPECT_TRUE(world.pod("worker-1").deleting);
+}
+
 TEST(Failure, AWorkerThatFailsStartsAnotherAttempt) {
   auto world = running();
   world.pod("worker-1").termination_message = "terminate called\nout of luck\n";
@@ -127,7 +144,8 @@ TEST(Failure, AWorkerThatFailsStartsAnotherAttempt) {
   EXPECT_EQ(world.status().attempt, 2);
   EXPECT_EQ(world.status().restarts, 1);
   EXPECT_EQ(world.status().failures, 1);
-  EXPECT_THAT(world.names(), ElementsAre("penguins-coordinator-1", "penguins-worker-0-1", "penguins-worker-1-1"));
+  EXPECT_THAT(world.names(),
+              ElementsAre("penguins-coordinator-1", "penguins-worker-0-1", "penguins-worker-1-1"));
   ASSERT_EQ(world.status().attempts.size(), 1u);
   const auto& record = world.status().attempts[0];
   EXPECT_EQ(record.reason, "WorkerFailed");
@@ -187,8 +205,9 @@ TEST(Failure, TheRulesOfTheJobComeFirst) {
 }
 
 TEST(Failure, AReasonThatIsIgnoredNeverCounts) {
-  auto world = running({"runPolicy.backoffLimit=0",
-                        "failurePolicy={rules: [{onReasons: [OutOfMemory], action: RestartIgnoreLimit}]}"});
+  auto world =
+      running({"runPolicy.backoffLimit=0",
+               "failurePolicy={rules: [{onReasons: [OutOfMemory], action: RestartIgnoreLimit}]}"});
   for (int i = 0; i < 3; ++i) {
     world.pod("worker-0").out_of_memory = true;
     world.fail("worker-0", 137);
@@ -266,7 +285,7 @@ TEST(Deadlines, OnceItRanThePreRunningDeadlineIsOver) {
 
 TEST(Deadlines, WithoutAStepTheAttemptIsRestarted) {
   auto world = running({"runPolicy.progressDeadlineSeconds=60"});
-  world.state = {{"phase", "running"}, {"progress", {{"step", 3}}}};
+  world.state = {{"phase", "Running"}, {"progress", {{"step", 3}}}};
   world.now += 50;
   world.carry_out(world.look());
   world.now += 59;

@@ -29,7 +29,8 @@ TEST(Plan, AJobGetsACoordinatorAndItsWorkers) {
   EXPECT_TRUE(first.prepare);
   EXPECT_EQ(first.status.workers.active, 2) << "what is about to be created counts";
   world.settle();
-  EXPECT_THAT(world.names(), ElementsAre("penguins-coordinator-0", "penguins-worker-0-0", "penguins-worker-1-0"));
+  EXPECT_THAT(world.names(),
+              ElementsAre("penguins-coordinator-0", "penguins-worker-0-0", "penguins-worker-1-0"));
   EXPECT_EQ(world.status().phase, "Starting");
   EXPECT_EQ(world.status().attempt, 1);
   EXPECT_TRUE(world.status().is("Valid"));
@@ -47,10 +48,11 @@ TEST(Plan, TheCoordinatorSaysWhetherItRuns) {
   World world;
   world.settle();
   world.run_all();
-  world.state = {{"phase", "waiting"}};
+  world.state = {{"phase", "Starting"}};
   world.settle();
   EXPECT_EQ(world.status().phase, "Starting");
-  world.state = {{"phase", "running"}, {"progress", {{"step", 3}, {"totalSteps", 12}, {"loss", 0.5}}}};
+  world.state = {{"phase", "Running"},
+                 {"progress", {{"step", 3}, {"totalSteps", 12}, {"loss", 0.5}}}};
   world.settle();
   EXPECT_EQ(world.status().phase, "Running");
   EXPECT_EQ(world.status().progress["percentage"], 25);
@@ -60,7 +62,8 @@ TEST(Plan, TheCoordinatorSaysWhetherItRuns) {
 
 TEST(Plan, TheEndIsSuccessWithTheResult) {
   auto world = running();
-  world.state = {{"phase", "finished"}, {"result", {{"parametersSha256", "abc"}, {"steps", 12}, {"finalLoss", 0.25}}}};
+  world.state = {{"phase", "Finished"},
+                 {"result", {{"parametersSha256", "abc"}, {"steps", 12}, {"finalLoss", 0.25}}}};
   world.finish_all();
   world.settle();
   EXPECT_EQ(world.status().phase, "Succeeded");
@@ -210,8 +213,8 @@ INSTANTIATE_TEST_SUITE_P(All, CleanPods,
                          ::testing::Values(Clean{"None", 4}, Clean{"Running", 3}, Clean{"All", 0}),
                          [](const auto& info) { return info.param.policy; });
 
-// Whatever happens to pods, in any order: the plan settles, no two pods share a place or a name (World checks both),
-// and once all is well again the job succeeds or has failed for good.
+// Whatever happens to pods, in any order: the plan settles, no two pods share a place or a name
+// (World checks both), and once all is well again the job succeeds or has failed for good.
 TEST(Plan, SettlesAfterAnySequenceOfEvents) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -227,15 +230,34 @@ TEST(Plan, SettlesAfterAnySequenceOfEvents) {
       if (world.pods().empty()) continue;
       auto& pod = *world.pods()[next(static_cast<unsigned>(world.pods().size()))];
       switch (next(9)) {
-        case 0: pod.deleting = true; break;
-        case 1: if (!pod.ended()) World::end(pod, 1); break;
-        case 2: if (!pod.ended()) World::end(pod, exit_left); break;
-        case 3: if (!pod.ended()) World::end(pod, 137); break;
-        case 4: pod.disruption = "NodeLost"; pod.deleting = true; break;
-        case 5: world.edit({"workers.replicas=" + std::to_string(1 + next(5))}); break;
-        case 6: world.edit({next(2) == 0 ? "runPolicy.suspend=true" : "runPolicy.suspend=false"}); break;
-        case 7: world.terminate(); break;
-        default: world.run_all(); break;
+        case 0:
+          pod.deleting = true;
+          break;
+        case 1:
+          if (!pod.ended()) World::end(pod, 1);
+          break;
+        case 2:
+          if (!pod.ended()) World::end(pod, exit_left);
+          break;
+        case 3:
+          if (!pod.ended()) World::end(pod, 137);
+          break;
+        case 4:
+          pod.disruption = "NodeLost";
+          pod.deleting = true;
+          break;
+        case 5:
+          world.edit({"workers.replicas=" + std::to_string(1 + next(5))});
+          break;
+        case 6:
+          world.edit({next(2) == 0 ? "runPolicy.suspend=true" : "runPolicy.suspend=false"});
+          break;
+        case 7:
+          world.terminate();
+          break;
+        default:
+          world.run_all();
+          break;
       }
     }
     world.edit({"runPolicy.suspend=false"});
@@ -249,7 +271,8 @@ TEST(Plan, SettlesAfterAnySequenceOfEvents) {
       if (world.status().phase == "Running") world.finish_all();
     }
     world.settle();
-    EXPECT_TRUE(world.status().finished()) << world.status().phase << ": " << world.status().message;
+    EXPECT_TRUE(world.status().finished())
+        << world.status().phase << ": " << world.status().message;
   }
 }
 

@@ -56,7 +56,8 @@ TEST(Pods, TheSpecTravelsWithTheCoordinator) {
 }
 
 TEST(Pods, TheTemplateIsMergedButDoesNotSayWhoThePodIs) {
-  World world({R"(workers.template={metadata: {labels: {team: vision, muster.dev/role: boss}, name: mine},
+  World world(
+      {R"(workers.template={metadata: {labels: {team: vision, muster.dev/role: boss}, name: mine},
     spec: {nodeSelector: {gpu: h200}, restartPolicy: Always, tolerations: [{key: gpu, operator: Exists}],
     containers: [{name: trainer, env: [{name: A, value: b}], resources: {limits: {nvidia.com/gpu: 1}}}]}})"});
   const auto pod = pod_of(world, {Role::worker, 0, 0});
@@ -75,23 +76,41 @@ TEST(Pods, TheTemplateIsMergedButDoesNotSayWhoThePodIs) {
   EXPECT_TRUE(names.contains("A") && names.contains("POD_NAME"));
 }
 
+TEST(Pods, AVariableOfTheTemplateReplacesOneOfOurs) {
+  World world({R"(workers.template={spec: {containers: [{name: trainer,
+    env: [{name: OMP_NUM_THREADS, value: "1"}]}]}})"});
+  const auto pod = pod_of(world, {Role::worker, 0, 0});
+  int found = 0;
+  for (const auto& variable : pod["spec"]["containers"][0]["env"]) {
+    if (variable["name"] != "OMP_NUM_THREADS") continue;
+    ++found;
+    EXPECT_EQ(variable, (json{{"name", "OMP_NUM_THREADS"}, {"value", "1"}}));
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(Pods, ACheckpointFolderOnNoVolumeIsNone) {
   World without({"checkpoint={path: /c}"});
   const auto parsed = job::parse(without.job().document);
   EXPECT_EQ(as_run(parsed.job).spec.checkpoint.path, "");
-  World with({"checkpoint={path: /c/deep}", R"(workers.template={spec: {volumes: [{name: v, emptyDir: {}}],
+  World with(
+      {"checkpoint={path: /c/deep}", R"(workers.template={spec: {volumes: [{name: v, emptyDir: {}}],
     containers: [{name: trainer, volumeMounts: [{name: v, mountPath: /c}]}]}})"});
   EXPECT_EQ(as_run(job::parse(with.job().document).job).spec.checkpoint.path, "/c/deep");
   // The coordinator publishes there, so it has the volume too.
   const auto pod = pod_of(with, {Role::coordinator, 0, 0});
   bool mounted = false;
-  for (const auto& mount : pod["spec"]["containers"][0]["volumeMounts"]) mounted = mounted || mount["mountPath"] == "/c";
+  for (const auto& mount : pod["spec"]["containers"][0]["volumeMounts"])
+    mounted = mounted || mount["mountPath"] == "/c";
   EXPECT_TRUE(mounted);
 }
 
 TEST(Merge, IsTheStrategicOne) {
-  const json base{{"a", 1}, {"env", {{{"name", "X"}, {"value", "1"}}, {{"name", "Y"}, {"value", "2"}}}}, {"args", {"1"}}};
-  const json over{{"a", nullptr}, {"env", {{{"name", "Y"}, {"value", "3"}}, {{"name", "Z"}}}}, {"args", {"2"}}};
+  const json base{{"a", 1},
+                  {"env", {{{"name", "X"}, {"value", "1"}}, {{"name", "Y"}, {"value", "2"}}}},
+                  {"args", {"1"}}};
+  const json over{
+      {"a", nullptr}, {"env", {{{"name", "Y"}, {"value", "3"}}, {{"name", "Z"}}}}, {"args", {"2"}}};
   const auto merged = strategic_merge(base, over);
   EXPECT_FALSE(merged.contains("a"));
   EXPECT_EQ(merged["env"].size(), 3u);
@@ -100,7 +119,8 @@ TEST(Merge, IsTheStrategicOne) {
 }
 
 json status_with(json status) {
-  return {{"metadata", {{"name", "p"}, {"namespace", "n"}, {"labels", {{label_role, "worker"}}}}}, {"status", status}};
+  return {{"metadata", {{"name", "p"}, {"namespace", "n"}, {"labels", {{label_role, "worker"}}}}},
+          {"status", status}};
 }
 
 TEST(PodObject, ReadsHowItEnded) {
@@ -108,7 +128,8 @@ TEST(PodObject, ReadsHowItEnded) {
       {{"phase", "Failed"},
        {"containerStatuses",
         {{{"name", "sidecar"}, {"state", {{"terminated", {{"exitCode", 9}}}}}},
-         {{"name", "trainer"}, {"state", {{"terminated", {{"exitCode", 137}, {"reason", "OOMKilled"}}}}}}}}}));
+         {{"name", "trainer"},
+          {"state", {{"terminated", {{"exitCode", 137}, {"reason", "OOMKilled"}}}}}}}}}));
   EXPECT_EQ(pod->exit_code, 137);
   EXPECT_TRUE(pod->out_of_memory);
   EXPECT_TRUE(pod->ended());
@@ -121,20 +142,23 @@ struct Disruption {
 
 TEST(PodObject, ReadsWhatDisruptedIt) {
   const auto target = [](const char* why) {
-    return json{{"conditions", {{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", why}}}}};
+    return json{
+        {"conditions", {{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", why}}}}};
   };
-  for (const auto& [status, reason] : std::vector<Disruption>{{target("EvictionByEvictionAPI"), "Evicted"},
-                                                              {target("PreemptionByScheduler"), "Preempted"},
-                                                              {target("DeletionByTaintManager"), "NodeLost"},
-                                                              {{{"reason", "Evicted"}}, "Evicted"},
-                                                              {{{"reason", "NodeShutdown"}}, "NodeLost"},
-                                                              {json::object(), ""}}) {
+  for (const auto& [status, reason] :
+       std::vector<Disruption>{{target("EvictionByEvictionAPI"), "Evicted"},
+                               {target("PreemptionByScheduler"), "Preempted"},
+                               {target("DeletionByTaintManager"), "NodeLost"},
+                               {{{"reason", "Evicted"}}, "Evicted"},
+                               {{{"reason", "NodeShutdown"}}, "NodeLost"},
+                               {json::object(), ""}}) {
     EXPECT_EQ(pod_of_json(status_with(status))->disruption, reason) << status;
   }
 }
 
 TEST(PodObject, SurvivesWhatIsNoPod) {
-  for (const auto& odd : {json(), json::array(), json{{"metadata", nullptr}}, status_with({{"conditions", nullptr}})}) {
+  for (const auto& odd : {json(), json::array(), json{{"metadata", nullptr}},
+                          status_with({{"conditions", nullptr}})}) {
     EXPECT_EQ(pod_of_json(odd.is_object() ? odd : json::object())->job_uid, "");
   }
 }

@@ -1,5 +1,6 @@
-// A TrainingJob and its pods as an API server and kubelets would hold them, moved on by plan() and by what a test
-// lets happen. It carries plans out as the reconciler does: the intent first, creations by name, deletions by uid.
+// A TrainingJob and its pods as an API server and kubelets would hold them, moved on by plan() and
+// by what a test lets happen. It carries plans out as the reconciler does: the intent first,
+// creations by name, deletions by uid.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ spec:
 
   // A change of the spec by its owner.
   void edit(const std::vector<std::string>& settings) {
-    for (const auto& setting : settings) EXPECT_TRUE(job::set_path(job_.document, setting).ok()) << setting;
+    for (const auto& setting : settings)
+      EXPECT_TRUE(job::set_path(job_.document, setting).ok()) << setting;
     ++job_.generation;
   }
 
@@ -53,7 +55,8 @@ spec:
     for (int rounds = 0; rounds < 20; ++rounds) {
       const auto p = look();
       deleted_ = deleted_ || p.delete_job;
-      const bool nothing = !p.intent && !p.news && p.create.empty() && p.remove.empty() && !p.delete_job;
+      const bool nothing =
+          !p.intent && !p.news && p.create.empty() && p.remove.empty() && !p.delete_job;
       if (nothing || p.delete_job) return rounds;
       carry_out(p);
     }
@@ -108,7 +111,8 @@ spec:
   PodObject& pod(const std::string& member) {
     PodObject* newest = nullptr;
     for (auto& pod : pods_) {
-      if (pod->member() == member && (newest == nullptr || pod->incarnation > newest->incarnation)) newest = pod.get();
+      if (pod->member() == member && (newest == nullptr || pod->incarnation > newest->incarnation))
+        newest = pod.get();
     }
     if (newest == nullptr) throw std::runtime_error("no pod " + member);
     return *newest;
@@ -163,7 +167,8 @@ spec:
     pod->incarnation = slot.incarnation;
     pod->attempt = job_.status.attempt;
     // An API server refuses a second object of a name, also while the first is being deleted.
-    for (const auto& other : pods_) ASSERT_NE(other->name, pod->name) << "two pods share an identity";
+    for (const auto& other : pods_)
+      ASSERT_NE(other->name, pod->name) << "two pods share an identity";
     pods_.push_back(std::move(pod));
   }
 
