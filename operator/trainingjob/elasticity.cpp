@@ -55,10 +55,13 @@ void match_pods(const JobObject& job, const job::Spec& spec, const Observed& obs
   }
   for (const auto& [member, pod] : members) {
     if (pod->role != Role::worker || pod->index < spec.workers.replicas) continue;
-    if (!pod->ended() && !pod->deleting) plan.remove.push_back({pod->name, pod->uid});
+    if (pod->ended() || pod->deleting) continue;
+    plan.remove.push_back({pod->name, pod->uid});
+    --status.workers.active;
   }
   plan.prepare = !plan.create.empty();
-  // What is asked for counts: nobody wants to read 0/4 between the asking and the next look.
+  // What is asked for counts, and what is sent away no longer does: nobody wants to read 0/4 or 4/2
+  // until the next look.
   for (const auto& slot : plan.create) {
     ++(slot.role == Role::worker ? status.workers : status.coordinator).active;
   }

@@ -288,7 +288,9 @@ class Planner {
                                   std::to_string(spec_.workers.replicas) + " workers train"});
       }
     }
-    if (status.phase != job_.status.phase) plan_.news = true;
+    const bool workers_changed =
+        status.is("Running") && status.workers.active != job_.status.workers.active;
+    if (status.phase != job_.status.phase || workers_changed) plan_.news = true;
   }
 
   // Why a pod does not come up, in the API's words.
