@@ -1,6 +1,7 @@
 #include "operator/trainingjob/attempt_end.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/exit_code.h"
 #include "common/json_fields.h"
@@ -12,7 +13,8 @@ namespace {
 using nlohmann::json;
 using Pods = std::vector<const PodObject*>;
 
-constexpr double last_moments = 5;  // seconds that a worker has after the coordinator's end
+constexpr double last_moments = 5;     // seconds that a worker has after the coordinator's end
+constexpr double verdict_seconds = 2;  // that a verdict may take after a worker's end
 
 Pods of_attempt(const JobStatus& status, const Observed& observed) {
   Pods pods;
@@ -101,6 +103,16 @@ EndOfAttempt describe(const PodObject& pod, const json& verdict) {
   return result;
 }
 
+// A worker that says nothing with its exit code may only have followed another: the coordinator
+// knows whom, and is about to say so. Clocks of nodes differ, so a time far off is no reason to
+// wait.
+bool awaits_verdict(const PodObject& failed, const PodObject* coordinator, const json& verdict,
+                    double now) {
+  return failed.role == Role::worker && weight(failed) < 4 && verdict.empty() &&
+         coordinator != nullptr && !coordinator->ended() && !coordinator->deleting &&
+         std::abs(now - failed.finished) < verdict_seconds;
+}
+
 EndOfAttempt lost_coordinator(const PodObject& pod) {
   EndOfAttempt result;
   result.disruption = true;
@@ -155,6 +167,7 @@ std::optional<EndOfAttempt> end_of_attempt(const job::Spec& spec, const JobStatu
     // It stopped at a boundary because somebody asked it to: its pod was deleted or evicted.
     return lost_coordinator(*coordinator);
   }
+  if (worst != nullptr && awaits_verdict(*worst, coordinator, verdict, now)) return std::nullopt;
   if (worst != nullptr) return describe(*worst, verdict);
   if (coordinator != nullptr && coordinator->deleting && !coordinator->ended()) {
     return lost_coordinator(*coordinator);

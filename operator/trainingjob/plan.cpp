@@ -85,8 +85,11 @@ class Planner {
     match_pods(job_, spec_, observed_, plan_);
     describe_phase();
     note_drift();
-    const auto ended = [](const auto& pod) {
-      return pod->role == Role::coordinator && pod->ended();
+    // What ended without ending the attempt is about to be followed by more.
+    const auto ended = [this](const auto& pod) {
+      return pod->attempt == plan_.status.attempt &&
+             pod->incarnation == plan_.status.incarnation(pod->member()) && pod->ended() &&
+             (pod->role == Role::coordinator || pod->phase == PodObject::Phase::failed);
     };
     if (std::any_of(observed_.pods.begin(), observed_.pods.end(), ended)) look_again(1);
   }

@@ -194,12 +194,10 @@ def describe(name, namespace):
 def muster_run_of_example(job):
     """Runs it on this machine from examples/, with as many workers; its parametersSha256."""
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "job.json"
-        file.write_text(json.dumps(job))
-        output = pathlib.Path(folder) / "run"
-        subprocess.run([BIN / "muster", "run", file, "--output", output], cwd=ROOT / "examples", check=True,
-                       capture_output=True, timeout=600)
-        return json.loads((output / "summary.json").read_text())["parametersSha256"]
+        done = subprocess.run([BIN / "muster", "run", "-", "--output", folder], cwd=ROOT / "examples", text=True,
+                              input=json.dumps(job), capture_output=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return json.loads((pathlib.Path(folder) / "summary.json").read_text())["parametersSha256"]
 
 
 def audit(namespace=SYSTEM):

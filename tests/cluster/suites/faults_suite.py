@@ -33,10 +33,14 @@ def running(job):
 
 
 def on_nodes(*nodes):
-    """A worker template that places the pods on these nodes."""
-    return {"template": {"spec": {"containers": [cluster.ONE_THREAD], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchExpressions": [
-            {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}]}]}}}}}}
+    """Fields of the spec that place the workers on these nodes, apart where they can be, and the coordinator on node0."""
+    apart = {"weight": 100, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {
+        "matchLabels": {"muster.dev/role": "worker"}}}}
+    there = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [there]}},
+                "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    return {"workers": {"template": {"spec": {"containers": [cluster.ONE_THREAD], "affinity": affinity}}},
+            "coordinator": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "node0"}}}}}
 
 
 class Faults(unittest.TestCase):
@@ -143,7 +147,7 @@ class Faults(unittest.TestCase):
                             '[{"op": "remove", "path": "/status/capacity/nvidia.com~1gpu"}]')
 
     def test_a_drained_node(self):
-        running(cluster.penguins("moved", training=LONG, workers=on_nodes("node1", "node2")))
+        running(cluster.penguins("moved", training=LONG, **on_nodes("node1", "node2")))
         node = pods("moved", role="worker", index=0)[0]["spec"]["nodeName"]
         cluster.kubectl("cordon", node)
         try:
@@ -161,7 +165,7 @@ class Faults(unittest.TestCase):
     # NotReady after 10 s, then 30 s of toleration.
     def test_a_lost_node(self):
         running(cluster.penguins("orphan", training=LONG, runPolicy={"backoffLimit": 0},
-                                 workers=on_nodes("node1", "node2")))
+                                 **on_nodes("node1", "node2")))
         lost = next(pod for pod in pods("orphan", role="worker") if pod["spec"]["nodeName"] == "node2")
         script = cluster.ROOT / "tests/cluster/node-fault.sh"
         subprocess.run([script, "stop", "2"], check=True)

@@ -46,7 +46,9 @@ class Operator(unittest.TestCase):
         return cluster.wait_phase(name, PLACE, "Running")
 
     def may(self, verb, what, place=PLACE, account=f"system:serviceaccount:{SYSTEM}:muster-operator"):
-        answer = cluster.kubectl("auth", "can-i", verb, what, "--namespace", place, "--as", account, check=False)
+        what, _, part = what.partition("/")
+        answer = cluster.kubectl("auth", "can-i", verb, what, *([f"--subresource={part}"] if part else []),
+                                 "--namespace", place, "--as", account, check=False)
         return answer.strip() == "yes"
 
     def test_it_may_do_no_more_than_it_must(self):
@@ -88,7 +90,8 @@ class Operator(unittest.TestCase):
             cluster.wait_for("two are ready", lambda: sum(
                 pod["status"]["containerStatuses"][0]["ready"] for pod in operators()
                 if pod["status"].get("containerStatuses")) == 2)
-            leader = cluster.wait_for("a leader", holder)
+            leader = cluster.wait_for("a leader", lambda: holder() in [
+                pod["metadata"]["name"] for pod in operators()] and holder())
             self.running("before")
             cluster.kubectl("--namespace", SYSTEM, "delete", "pod", leader, "--grace-period=0", "--force")
             start = time.monotonic()

@@ -50,7 +50,7 @@ class Training(unittest.TestCase):
     # The example's 600 steps would take minutes; 40 show the same.
     def test_tiny_gpt(self):
         job = cluster.example("tiny-gpt")
-        job["spec"]["workers"] = {"replicas": 2}
+        job["spec"]["workers"] = {"replicas": 2, "template": {"spec": {"containers": [cluster.ONE_THREAD]}}}
         job["spec"]["training"]["steps"] = 40
         self.succeeds_with_the_hash_of_muster_run(job)
 
@@ -97,6 +97,7 @@ class Training(unittest.TestCase):
         failed = cluster.wait_for("it fails", lambda: cluster.condition(cluster.status("nodata", PLACE), "Failed"))
         self.assertEqual("NonRetryableExitCode", failed["reason"])
         self.assertIn("absent.csv", failed["message"])
+        self.assertEqual(1, cluster.status("nodata", PLACE)["attempt"])
 
     def test_time_to_live(self):
         cluster.apply(cluster.penguins("brief", training={"epochs": 2}, runPolicy={"ttlSecondsAfterFinished": 1}),

@@ -30,18 +30,23 @@ TEST(RetryDelay, ReadsSurviveABrokenConnectionAndWritesDoNot) {
   EXPECT_TRUE(retry_delay("GET", error(0), 0));
   EXPECT_LT(*retry_delay("GET", error(0), 0), *retry_delay("GET", error(0), 2));
   EXPECT_EQ(retry_delay("GET", error(0), 3), std::nullopt);
-  for (const char* method : {"POST", "PUT", "PATCH", "DELETE"}) EXPECT_EQ(retry_delay(method, error(0), 0), std::nullopt);
+  for (const char* method : {"POST", "PUT", "PATCH", "DELETE"})
+    EXPECT_EQ(retry_delay(method, error(0), 0), std::nullopt);
 }
 
 TEST(RetryDelay, WhatIsWrongStaysWrong) {
-  for (const int status : {400, 401, 403, 404, 409, 410, 422}) EXPECT_EQ(retry_delay("GET", error(status), 0), std::nullopt);
+  for (const int status : {400, 401, 403, 404, 409, 410, 422})
+    EXPECT_EQ(retry_delay("GET", error(status), 0), std::nullopt);
   ApiError aborted({Code::aborted, ""});
   EXPECT_EQ(retry_delay("GET", aborted, 0), std::nullopt);
 }
 
 TEST(ErrorOf, TakesTheServersWords) {
   const auto e = error_of(
-      {409, R"({"kind": "Status", "reason": "AlreadyExists", "message": "pods \"a\" already exists"})", {}}, "creating a");
+      {409,
+       R"({"kind": "Status", "reason": "AlreadyExists", "message": "pods \"a\" already exists"})",
+       {}},
+      "creating a");
   ASSERT_TRUE(e);
   EXPECT_TRUE(e->already_exists());
   EXPECT_FALSE(e->conflict());
@@ -50,15 +55,19 @@ TEST(ErrorOf, TakesTheServersWords) {
 }
 
 TEST(ErrorOf, ReadsHowLongToWait) {
-  const auto e = error_of({429, R"({"kind": "Status", "details": {"retryAfterSeconds": 7}})", {}}, "x");
+  const auto e =
+      error_of({429, R"({"kind": "Status", "details": {"retryAfterSeconds": 7}})", {}}, "x");
   EXPECT_EQ(e->retry_after, 7);
   EXPECT_EQ(error_of({429, "{}", 2}, "x")->retry_after, 2) << "the header";
 }
 
 TEST(ErrorOf, SurvivesABodyThatIsNoStatus) {
-  EXPECT_THAT(error_of({502, "<html>Bad Gateway</html>", {}}, "x")->message, HasSubstr("Bad Gateway"));
+  EXPECT_THAT(error_of({502, "<html>Bad Gateway</html>", {}}, "x")->message,
+              HasSubstr("Bad Gateway"));
   EXPECT_THAT(error_of({500, "", {}}, "x")->message, HasSubstr("HTTP 500"));
-  EXPECT_THAT(error_of({500, R"({"kind": "Status", "details": 3, "message": 4})", {}}, "x")->message, HasSubstr("x"));
+  EXPECT_THAT(
+      error_of({500, R"({"kind": "Status", "details": 3, "message": 4})", {}}, "x")->message,
+      HasSubstr("x"));
   EXPECT_FALSE(error_of({201, "", {}}, "x"));
 }
 
@@ -72,7 +81,8 @@ class Scripted : public HttpTransport {
     answers.pop_front();
     return next;
   }
-  Result<HttpResponse> stream(const HttpRequest&, double, const std::function<bool(std::string_view)>&) override {
+  Result<HttpResponse> stream(const HttpRequest&, double,
+                              const std::function<bool(std::string_view)>&) override {
     return Error{Code::io, "no streams"};
   }
   void cancel() override {}
@@ -83,7 +93,8 @@ class Scripted : public HttpTransport {
 
 TEST(Client, TriesAgainAsItIsTold) {
   Scripted server;
-  server.answers = {HttpResponse{429, "{}", 0.0}, HttpResponse{429, "{}", 0.0}, HttpResponse{201, R"({"metadata": {"name": "a"}})", {}}};
+  server.answers = {HttpResponse{429, "{}", 0.0}, HttpResponse{429, "{}", 0.0},
+                    HttpResponse{201, R"({"metadata": {"name": "a"}})", {}}};
   Client client(server, {});
   EXPECT_TRUE(client.create(pods, "default", {{"metadata", {{"name", "a"}}}}).ok());
   EXPECT_EQ(server.asked.size(), 3u);
@@ -117,7 +128,8 @@ TEST(Client, DropsManagedFieldsAndNamesPaths) {
   EXPECT_EQ(server.asked[0].path, "/api/v1/namespaces/ns/pods/a");
   const ResourceType type{"muster.dev", "v1alpha1", "trainingjobs"};
   EXPECT_EQ(type.path("", "", ""), "/apis/muster.dev/v1alpha1/trainingjobs");
-  EXPECT_EQ(type.path("ns", "a", "status"), "/apis/muster.dev/v1alpha1/namespaces/ns/trainingjobs/a/status");
+  EXPECT_EQ(type.path("ns", "a", "status"),
+            "/apis/muster.dev/v1alpha1/namespaces/ns/trainingjobs/a/status");
 }
 
 TEST(Client, DeletesOnlyTheObjectThatItMeans) {

@@ -24,7 +24,8 @@ kind: Config
 current-context: c
 contexts: [{name: c, context: {cluster: k, user: u, namespace: team}}]
 clusters: [{name: k, cluster: {server: "https://k:6443", certificate-authority-data: Q0E=}}]
-users: [{name: u, user: )" + user + "}]\n";
+users: [{name: u, user: )" +
+         user + "}]\n";
 }
 
 Result<Config> parse(const std::string& text, const std::string& context = "") {
@@ -41,7 +42,8 @@ TEST(Kubeconfig, Tokens) {
 }
 
 TEST(Kubeconfig, PathsAreRelativeToTheFile) {
-  const auto config = parse(with_user("{tokenFile: token, client-certificate: a.crt, client-key: /b.key}"));
+  const auto config =
+      parse(with_user("{tokenFile: token, client-certificate: a.crt, client-key: /b.key}"));
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->token_file, "/home/me/.kube/token");
   EXPECT_EQ(config->client_certificate.file, "/home/me/.kube/a.crt");
@@ -49,7 +51,8 @@ TEST(Kubeconfig, PathsAreRelativeToTheFile) {
 }
 
 TEST(Kubeconfig, CertificatesInTheFile) {
-  const auto config = parse(with_user("{client-certificate-data: Q0VSVA==, client-key-data: S0VZ}"));
+  const auto config =
+      parse(with_user("{client-certificate-data: Q0VSVA==, client-key-data: S0VZ}"));
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(*config->client_certificate.read(), "CERT");
   EXPECT_EQ(*config->client_key.read(), "KEY");
@@ -75,7 +78,8 @@ TEST(Kubeconfig, ExecPlugins) {
 }
 
 TEST(Kubeconfig, TheFirstFileThatDefinesANameWins) {
-  const auto config = parse_kubeconfig({{with_user("{token: first}"), "/a", "a"}, {with_user("{token: second}"), "/b", "b"}}, "");
+  const auto config = parse_kubeconfig(
+      {{with_user("{token: first}"), "/a", "a"}, {with_user("{token: second}"), "/b", "b"}}, "");
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config->token, "first");
 }
@@ -88,12 +92,14 @@ struct Bad {
 TEST(Kubeconfig, WhatIsWrongIsToldInWords) {
   const std::string provider = with_user("{auth-provider: {name: gcp}}");
   const std::string half = with_user("{client-certificate-data: Q0VSVA==}");
-  const std::string old = with_user("{exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}}");
+  const std::string old =
+      with_user("{exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}}");
   const std::string none = with_user("{exec: {apiVersion: client.authentication.k8s.io/v1}}");
-  for (const auto& [text, words] : {Bad{provider.c_str(), "exec plugin"}, Bad{half.c_str(), "only one of"},
-                                    Bad{old.c_str(), "v1alpha1"}, Bad{none.c_str(), "has no command"},
-                                    Bad{"[1]", "not a kubeconfig"}, Bad{"{}", "current-context"},
-                                    Bad{"{current-context: gone}", "gone"}, Bad{"a: [", "config"}}) {
+  for (const auto& [text, words] :
+       {Bad{provider.c_str(), "exec plugin"}, Bad{half.c_str(), "only one of"},
+        Bad{old.c_str(), "v1alpha1"}, Bad{none.c_str(), "has no command"},
+        Bad{"[1]", "not a kubeconfig"}, Bad{"{}", "current-context"},
+        Bad{"{current-context: gone}", "gone"}, Bad{"a: [", "config"}}) {
     const auto config = parse(text);
     ASSERT_FALSE(config.ok()) << text;
     EXPECT_THAT(config.error().message, HasSubstr(words));
@@ -158,7 +164,8 @@ TEST(Credentials, Basic) {
 class Plugin {
  public:
   explicit Plugin(const std::string& script) {
-    std::ofstream(path()) << "#!/bin/sh\necho run >> " << folder_.path() << "/runs\n" << script << "\n";
+    std::ofstream(path()) << "#!/bin/sh\necho run >> " << folder_.path() << "/runs\n"
+                          << script << "\n";
     ::chmod(path().c_str(), 0700);
   }
   std::string path() const { return folder_.path() + "/login"; }
@@ -181,7 +188,8 @@ class Plugin {
 };
 
 std::string credential(const std::string& status) {
-  return R"(echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": )" + status + "}'";
+  return R"(echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": )" +
+         status + "}'";
 }
 
 TEST(ExecPlugin, GivesATokenThatIsKept) {
@@ -198,7 +206,8 @@ TEST(ExecPlugin, GivesATokenThatIsKept) {
 }
 
 TEST(ExecPlugin, RunsAgainWhenTheTokenIsOver) {
-  const Plugin plugin(credential(R"({"token": "abc", "expirationTimestamp": "2020-01-01T00:00:00Z"})"));
+  const Plugin plugin(
+      credential(R"({"token": "abc", "expirationTimestamp": "2020-01-01T00:00:00Z"})"));
   Config config;
   config.exec = plugin.plugin();
   Credentials credentials(config);
@@ -208,7 +217,8 @@ TEST(ExecPlugin, RunsAgainWhenTheTokenIsOver) {
 }
 
 TEST(ExecPlugin, IsToldWhatItIsFor) {
-  const Plugin plugin(R"(case "$KUBERNETES_EXEC_INFO" in *'"kind":"ExecCredential"'*) ;; *) exit 9 ;; esac
+  const Plugin plugin(
+      R"(case "$KUBERNETES_EXEC_INFO" in *'"kind":"ExecCredential"'*) ;; *) exit 9 ;; esac
 )" + credential(R"({"token": "told"})"));
   const auto got = run_exec_plugin(plugin.plugin());
   ASSERT_TRUE(got.ok()) << got.error().message;
@@ -227,13 +237,15 @@ TEST(ExecPlugin, ItsFailureIsToldWithTheHint) {
 }
 
 TEST(ExecPlugin, WhatItPrintsIsChecked) {
-  for (const char* printed : {"", "no json", "{}", R"({"kind": "ExecCredential"})",
-                              R"({"kind": "ExecCredential", "status": {}})",
-                              R"({"kind": "ExecCredential", "status": {"clientCertificateData": "x"}})"}) {
+  for (const char* printed :
+       {"", "no json", "{}", R"({"kind": "ExecCredential"})",
+        R"({"kind": "ExecCredential", "status": {}})",
+        R"({"kind": "ExecCredential", "status": {"clientCertificateData": "x"}})"}) {
     EXPECT_FALSE(parse_exec_credential(printed, 0).ok()) << printed;
   }
   const auto good = parse_exec_credential(
-      R"({"kind": "ExecCredential", "status": {"token": "t", "expirationTimestamp": "1970-01-01T00:01:40Z"}})", 40);
+      R"({"kind": "ExecCredential", "status": {"token": "t", "expirationTimestamp": "1970-01-01T00:01:40Z"}})",
+      40);
   ASSERT_TRUE(good.ok());
   EXPECT_EQ(good->expires_in, 60);
 }

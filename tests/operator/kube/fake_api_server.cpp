@@ -23,16 +23,21 @@ bool send_all(int socket, const std::string& text) {
 }
 
 bool reply(int socket, int status, const std::string& body, const std::string& header = "") {
-  return send_all(socket, "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Type: application/json\r\n" + header +
+  return send_all(socket, "HTTP/1.1 " + std::to_string(status) +
+                              " X\r\nContent-Type: application/json\r\n" + header +
                               "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
 }
 
 std::string status_body(int code, const std::string& reason) {
-  return json{{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", "as the test wants"}}.dump();
+  return json{
+      {"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", "as the test wants"}}
+      .dump();
 }
 
 bool begin_stream(int socket) {
-  return send_all(socket, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+  return send_all(
+      socket,
+      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
 }
 
 bool send_chunk(int socket, const std::string& text) {
@@ -84,13 +89,17 @@ FakeApiServer::~FakeApiServer() {
   for (const int socket : sockets_) ::close(socket);
 }
 
-std::string FakeApiServer::address() const { return "http://127.0.0.1:" + std::to_string(port_); }
+std::string FakeApiServer::address() const {
+  return "http://127.0.0.1:" + std::to_string(port_);
+}
 
 void FakeApiServer::change(const std::string& type, const std::string& name, int value) {
   ++version_;
-  json object{{"kind", "Pod"},
-              {"metadata", {{"namespace", "default"}, {"name", name}, {"resourceVersion", std::to_string(version_)}}},
-              {"value", value}};
+  json object{
+      {"kind", "Pod"},
+      {"metadata",
+       {{"namespace", "default"}, {"name", name}, {"resourceVersion", std::to_string(version_)}}},
+      {"value", value}};
   if (type == "DELETED") {
     truth_.erase(name);
   } else {
@@ -157,7 +166,8 @@ void FakeApiServer::serve(int socket) {
     auto headers = buffer.substr(0, head);
     std::size_t length = 0;
     auto lower = headers;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
     if (const auto at = lower.find("content-length:"); at != std::string::npos) {
       length = std::stoul(lower.substr(at + 15));
     }
@@ -175,7 +185,8 @@ void FakeApiServer::serve(int socket) {
   }
 }
 
-bool FakeApiServer::answer(int socket, const std::string& method, const std::string& target, const std::string& body) {
+bool FakeApiServer::answer(int socket, const std::string& method, const std::string& target,
+                           const std::string& body) {
   const bool watching = parameter(target, "watch") == "true";
   std::unique_lock lock(mutex_);
   auto& faults = watching ? watch_faults_ : call_faults_;
@@ -190,7 +201,8 @@ bool FakeApiServer::answer(int socket, const std::string& method, const std::str
   lock.unlock();
   if (watching) {
     const auto version = parameter(target, "resourceVersion");
-    watch(socket, version.empty() ? 0 : std::stoll(version), parameter(target, "sendInitialEvents") == "true");
+    watch(socket, version.empty() ? 0 : std::stoll(version),
+          parameter(target, "sendInitialEvents") == "true");
     return false;
   }
   if (method == "GET") return list(socket);
@@ -203,11 +215,14 @@ bool FakeApiServer::list(int socket) {
   json items = json::array();
   for (const auto& [name, object] : truth_) items.push_back(object);
   return reply(socket, 200,
-               json{{"kind", "PodList"}, {"metadata", {{"resourceVersion", std::to_string(version_)}}}, {"items", items}}
+               json{{"kind", "PodList"},
+                    {"metadata", {{"resourceVersion", std::to_string(version_)}}},
+                    {"items", items}}
                    .dump());
 }
 
-bool FakeApiServer::write(int socket, const std::string& method, const std::string& name, const std::string& body) {
+bool FakeApiServer::write(int socket, const std::string& method, const std::string& name,
+                          const std::string& body) {
   const std::lock_guard lock(mutex_);
   const auto object = json::parse(body, nullptr, false);
   if (method == "POST") {
@@ -263,8 +278,10 @@ bool FakeApiServer::faulty_call(int socket, Fault fault) {
       send_all(socket, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":");
       return false;
     case Fault::slow: {
-      const std::string body = R"({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []})";
-      send_all(socket, "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
+      const std::string body =
+          R"({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []})";
+      send_all(socket,
+               "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
       for (const char c : body) send_all(socket, std::string(1, c));
       return true;
     }

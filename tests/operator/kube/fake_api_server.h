@@ -1,5 +1,6 @@
-// An API server of pods over a real socket, which fails as it is told to. It keeps objects with resource versions,
-// lists, streams lists, watches and takes POST, PUT and DELETE; it checks nothing.
+// An API server of pods over a real socket, which fails as it is told to. It keeps objects with
+// resource versions, lists, streams lists, watches and takes POST, PUT and DELETE; it checks
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -51,10 +52,12 @@ class FakeApiServer {
   };
   void accept_all();
   void serve(int socket);
-  bool answer(int socket, const std::string& method, const std::string& target, const std::string& body);
+  bool answer(int socket, const std::string& method, const std::string& target,
+              const std::string& body);
   void watch(int socket, std::int64_t from, bool initial);
   bool list(int socket);
-  bool write(int socket, const std::string& method, const std::string& name, const std::string& body);
+  bool write(int socket, const std::string& method, const std::string& name,
+             const std::string& body);
   bool faulty_call(int socket, Fault fault);
   void faulty_watch(int socket, Fault fault);
   void change(const std::string& type, const std::string& name, int value);

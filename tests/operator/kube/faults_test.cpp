@@ -1,5 +1,5 @@
-// Client, reflector and the real HTTP transport against a server that fails: the store becomes what the server holds,
-// without a busy loop.
+// Client, reflector and the real HTTP transport against a server that fails: the store becomes what
+// the server holds, without a busy loop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,8 @@ class Faults : public ::testing::Test {
           return std::make_shared<const Pod>(Pod{o["metadata"]["name"], o["value"].get<int>()});
         },
         [](const auto&, const auto&) {});
-    reflector = std::make_unique<Reflector>(*client, pods, ReflectorOptions{.idle_seconds = idle_seconds}, *sink);
+    reflector = std::make_unique<Reflector>(*client, pods,
+                                            ReflectorOptions{.idle_seconds = idle_seconds}, *sink);
     reflector->start();
   }
 
@@ -108,8 +109,9 @@ TEST_P(WatchFault, IsSurvived) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WatchFault,
-                         ::testing::Values(Fault::gone, Fault::too_many, Fault::broken, Fault::cut_in_line,
-                                           Fault::error_event, Fault::silence, Fault::garbage));
+                         ::testing::Values(Fault::gone, Fault::too_many, Fault::broken,
+                                           Fault::cut_in_line, Fault::error_event, Fault::silence,
+                                           Fault::garbage));
 
 // As above, in the middle of the first list.
 class ListFault : public Faults, public ::testing::WithParamInterface<Fault> {};
@@ -125,8 +127,8 @@ TEST_P(ListFault, IsSurvived) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ListFault,
-                         ::testing::Values(Fault::gone, Fault::too_many, Fault::broken, Fault::cut_in_line,
-                                           Fault::garbage));
+                         ::testing::Values(Fault::gone, Fault::too_many, Fault::broken,
+                                           Fault::cut_in_line, Fault::garbage));
 
 TEST_F(Faults, AStreamedListThatIsCutIsNotBelieved) {
   server.put("a", 1);
@@ -149,7 +151,8 @@ TEST_F(Faults, ManyInARow) {
 
 TEST_F(Faults, ACreateIsRepeatedWhenTheServerIsBusyAndNeverDoubled) {
   server.fail_calls({Fault::too_many, Fault::too_many});
-  const auto created = client->create(pods, "default", {{"metadata", {{"name", "a"}}}, {"value", 7}});
+  const auto created =
+      client->create(pods, "default", {{"metadata", {{"name", "a"}}}, {"value", 7}});
   ASSERT_TRUE(created.ok()) << created.error().message;
   EXPECT_EQ(server.objects(), (std::map<std::string, int>{{"a", 7}}));
   const auto again = client->create(pods, "default", {{"metadata", {{"name", "a"}}}});

@@ -9,7 +9,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ApiError error(int status, const char* reason = "") { return ApiError({Code::protocol, ""}, status, reason); }
+ApiError error(int status, const char* reason = "") {
+  return ApiError({Code::protocol, ""}, status, reason);
+}
 
 // A server that cannot stream lists.
 ReflectorState paging() {
@@ -20,7 +22,8 @@ ReflectorState paging() {
 
 TEST(ReflectorState, BeginsWithAStreamedList) {
   ReflectorState state;
-  EXPECT_THAT(state.query(300), HasSubstr("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
+  EXPECT_THAT(state.query(300),
+              HasSubstr("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
   EXPECT_EQ(state.pause(0.5), 0);
   state.on_version("7");  // of an object within the list: no place to go on from
   EXPECT_TRUE(std::holds_alternative<StreamingList>(state.step()));

@@ -84,7 +84,8 @@ TEST(Time, ReadsAndWritesKubernetesTimes) {
   EXPECT_NEAR(*parse_time("2026-12-01T16:54:58.250000Z"), 1796144098.25, 1e-6);
   EXPECT_EQ(format_time(100.9), "1970-01-01T00:01:40Z");
   EXPECT_EQ(format_micro_time(100.25), "1970-01-01T00:01:40.250000Z");
-  for (const char* wrong : {"", "yesterday", "2026-13-01T00:00:00Z", "2026-12-01", "2026-12-01T00:00:00"}) {
+  for (const char* wrong :
+       {"", "yesterday", "2026-13-01T00:00:00Z", "2026-12-01", "2026-12-01T00:00:00"}) {
     EXPECT_EQ(parse_time(wrong), std::nullopt) << wrong;
   }
 }

@@ -231,6 +231,27 @@ TEST(Failure, ALostCoordinatorIsADisruption) {
   EXPECT_EQ(world.status().failures, 0);
 }
 
+TEST(Failure, AWorkerThatOnlyFollowedAnotherWaitsForTheVerdict) {
+  auto world = running();
+  world.fail("worker-0", 1);
+  world.pod("worker-0").finished = world.now;
+  world.settle();
+  EXPECT_EQ(world.status().attempt, 1);
+  EXPECT_LE(world.look().look_again.value_or(100), 1);
+  world.fail("worker-1", exit_invalid_data);
+  world.settle();
+  EXPECT_EQ(world.status().find("Failed")->reason, "NonRetryableExitCode");
+}
+
+TEST(Failure, WithoutAVerdictItIsJudgedByItself) {
+  auto world = running();
+  world.fail("worker-0", 1);
+  world.pod("worker-0").finished = world.now;
+  world.now += 2;
+  world.settle();
+  EXPECT_EQ(world.status().attempt, 2);
+}
+
 TEST(Failure, TheCoordinatorsVerdictNamesTheCulprit) {
   auto world = running();
   world.pod("coordinator").termination_message =
