@@ -52,7 +52,7 @@ struct Config {
 struct ConfigSource {
   std::string kubeconfig = {};  // a path, or several separated by ':'; empty: in a pod its own,
                                 // else $KUBECONFIG, else ~/.kube/config
-  std::string context = {};  // empty: current-context
+  std::string context = {};     // empty: current-context
 };
 
 Result<Config> load_config(const ConfigSource& source);

@@ -81,8 +81,11 @@ void take_state(const json& state, JobStatus& status, double now) {
     for (const char* name : {"parametersSha256", "steps", "samples"}) {
       if (result->contains(name)) kept[name] = (*result)[name];
     }
-    for (const char* name : {"finalLoss", "validationLoss", "validationAccuracy"}) {
-      put_figure(kept, name, *result, name);
+    put_figure(kept, "finalLoss", *result, "finalLoss");
+    if (const auto validation = result->find("validation");
+        validation != result->end() && validation->is_object()) {
+      put_figure(kept, "validationLoss", *validation, "loss");
+      put_figure(kept, "validationAccuracy", *validation, "accuracy");
     }
     status.result = kept;
   }

@@ -33,8 +33,7 @@ class Training(unittest.TestCase):
         return status
 
     def test_penguins(self):
-        job = cluster.example("penguins")
-        job["spec"]["workers"] = {"replicas": 2}
+        job = cluster.penguins("penguins")
         status = self.succeeds_with_the_hash_of_muster_run(job)
         self.assertEqual("sync", status["strategy"]["effective"])
         self.assertEqual({"desired": 2, "active": 0, "ready": 0, "succeeded": 2, "failed": 0},
@@ -50,7 +49,7 @@ class Training(unittest.TestCase):
     # The example's 600 steps would take minutes; 40 show the same.
     def test_tiny_gpt(self):
         job = cluster.example("tiny-gpt")
-        job["spec"]["workers"] = {"replicas": 2, "template": {"spec": {"containers": [cluster.ONE_THREAD]}}}
+        job["spec"]["workers"] = cluster.penguins("any")["spec"]["workers"]
         job["spec"]["training"]["steps"] = 40
         self.succeeds_with_the_hash_of_muster_run(job)
 

@@ -63,7 +63,11 @@ TEST(Plan, TheCoordinatorSaysWhetherItRuns) {
 TEST(Plan, TheEndIsSuccessWithTheResult) {
   auto world = running();
   world.state = {{"phase", "Finished"},
-                 {"result", {{"parametersSha256", "abc"}, {"steps", 12}, {"finalLoss", 0.25}}}};
+                 {"result",
+                  {{"parametersSha256", "abc"},
+                   {"steps", 12},
+                   {"finalLoss", 0.25},
+                   {"validation", {{"loss", 0.5}, {"accuracy", 0.75}}}}}};
   world.finish_all();
   world.settle();
   EXPECT_EQ(world.status().phase, "Succeeded");
@@ -71,6 +75,7 @@ TEST(Plan, TheEndIsSuccessWithTheResult) {
   EXPECT_FALSE(world.status().is("Running"));
   EXPECT_EQ(world.status().result["parametersSha256"], "abc");
   EXPECT_EQ(world.status().result["finalLoss"], "0.25");
+  EXPECT_EQ(world.status().result["validationAccuracy"], "0.75");
   EXPECT_EQ(world.pods().size(), 3u) << "cleanPodPolicy Running leaves what has ended";
 }
 
